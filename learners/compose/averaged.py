@@ -1,0 +1,60 @@
+"""Averaging of a linear learner's weights. Bollegala's "+avg"; Carvalho & Cohen, section 3 (voting).
+
+The means are kept by the weight vector itself (`linear/weights.py`), or an event would cost O(dim).
+"""
+
+from typing import Any, Literal, Self
+
+from pydantic import SerializeAsAny, field_validator, model_validator
+
+from learners.batch import Array, Batch, Flags
+from learners.learner import Layout, Learned, Learner, State
+from learners.linear.weights import LinearLearner
+from learners.registry import make
+
+
+class Averaged(Learner):
+    """Choose it when single events pull the weights about: the mean answers, the current weights learn."""
+
+    kind: Literal["averaged"] = "averaged"
+    mode: Literal["avg", "vote"] = "avg"
+    """`avg`: mean over all events; `vote`: over the events that left the weights alone."""
+    base: SerializeAsAny[LinearLearner]
+    """A linear learner."""
+
+    @field_validator("base", mode="before")
+    @classmethod
+    def _make(cls, value: Any) -> Learner:
+        return make(value)
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if self.mode == "vote" and self.base.moves_always():
+            raise ValueError(
+                f"vote counts events without an update, and {self.base.kind} updates at every event: use avg"
+            )
+        return self
+
+    def init(self, dim: int) -> State:
+        return self.base.fresh(dim, self.mode)
+
+    def refusals(self, X: Batch) -> Flags:
+        return self.base.refusals(X)
+
+    def settled(self, layout: Layout) -> Self:
+        return self.model_copy(update={"base": self.base.settled(layout)})
+
+    def score_rows(self, state: State, X: Batch) -> Array:
+        return self.base.score_rows(state, X)
+
+    def learn_rows(self, state: State, X: Batch, y: Array) -> Learned:
+        return self.base.learn_rows(state, X, y)
+
+    def updates(self, state: State) -> int:
+        return self.base.updates(state)
+
+    def dropped(self, state: State) -> int:
+        return self.base.dropped(state)
+
+    def norm(self, state: State) -> float:
+        return self.base.norm(state)

@@ -1,0 +1,152 @@
+"""The contract: a learner is a frozen configuration with three methods over an explicit state.
+
+Four laws hold bit for bit for every learner and every composition: (1) `learn` returns what `scores` said just before;
+(2) cutting the stream into batches differently changes nothing; (3) save and restore anywhere changes nothing later;
+(4) `scores` writes nothing.
+"""
+
+import hashlib
+from typing import Any, NamedTuple, Protocol, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from learners.batch import Array, Batch, Flags
+from learners.kernels import ACCEPTED, refusals
+
+State = Any
+"""A NamedTuple of float64 and int64 arrays, possibly nested: everything that changes, by name."""
+
+MOVED = 1
+DROPPED = 2
+"""What an event did to the weights, as bits of `Learned.moved`; dropped: a guard kept an update from happening."""
+
+
+class Learned(NamedTuple):
+    """Scores made before each update, and what each event did."""
+
+    scores: Array
+    moved: Flags
+
+
+class Layout(Protocol):
+    """What a learner may ask about the features it will see."""
+
+    @property
+    def dense(self) -> bool:
+        """Every feature is a column, and they are few: a row may be filled up with zeros."""
+
+    @property
+    def bias(self) -> bool:
+        """Slot 0 is the constant 1 in every row."""
+
+
+class Learner(BaseModel):
+    """Subclasses give `init`, `score_rows`, `learn_rows`, `updates`, `dropped` and `norm`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: str
+
+    def init(self, dim: int) -> State:
+        """A fresh state for rows with slots 0 … dim−1."""
+        raise NotImplementedError
+
+    def scores(self, state: State, X: Batch) -> Array:
+        """Score rows without changing anything; NaN for a row that `refusals` refuses."""
+        refused = self.refusals(X) != ACCEPTED
+        if not refused.any():
+            return self.score_rows(state, X)
+        return spread(self.score_rows(state, X.where(~refused)), refused)
+
+    def learn(self, state: State, X: Batch, y: Array) -> Array:
+        """Row by row: score, then update. Returns the scores from before each update; a refused row changes nothing."""
+        refused = self.refusals(X) != ACCEPTED
+        if not refused.any():
+            return self.learn_rows(state, X, y).scores
+        return spread(self.learn_rows(state, X.where(~refused), y[~refused]).scores, refused)
+
+    def refusals(self, X: Batch) -> Flags:
+        """Why each row cannot be taken, as an index into `kernels.REFUSALS`; depends on the row alone."""
+        return refusals(X)
+
+    def settled(self, layout: Layout) -> Self:
+        """This configuration with every choice that depends on the features made; impossible ones are refused."""
+        del layout
+        return self
+
+    def score_rows(self, state: State, X: Batch) -> Array:
+        """`scores` of rows that were not refused."""
+        raise NotImplementedError
+
+    def learn_rows(self, state: State, X: Batch, y: Array) -> Learned:
+        """`learn` of rows that were not refused."""
+        raise NotImplementedError
+
+    def updates(self, state: State) -> int:
+        """Events that moved a weight."""
+        raise NotImplementedError
+
+    def dropped(self, state: State) -> int:
+        """Events whose update was dropped, since a weight would have left the safe range."""
+        raise NotImplementedError
+
+    def norm(self, state: State) -> float:
+        """Euclidean norm of the weights."""
+        raise NotImplementedError
+
+
+def tally(state: State, moved: Flags) -> None:
+    """Add what a batch did to the state's counts; a learner in a composition is counted by the outer one too."""
+    state.updates[0] += np.count_nonzero(moved & MOVED)
+    state.dropped[0] += np.count_nonzero(moved & DROPPED)
+
+
+def spread(scores: Array, refused: NDArray[np.bool_]) -> Array:
+    """Put scores of the accepted rows back in place, NaN elsewhere."""
+    whole = np.full((refused.size, *scores.shape[1:]), np.nan)
+    whole[~refused] = scores
+    return whole
+
+
+def flatten(state: State, prefix: str = "") -> dict[str, NDArray[Any]]:
+    """Arrays of a state by path, e.g. `base/w/v`: the checkpoint, the debug view and the memory report."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, part in state._asdict().items():
+        if isinstance(part, np.ndarray):
+            arrays[prefix + name] = part
+        else:
+            arrays.update(flatten(part, f"{prefix}{name}/"))
+    return arrays
+
+
+def restore(like: State, arrays: dict[str, NDArray[Any]]) -> State:
+    """The inverse of `flatten`: a state built like a fresh one; arrays that do not fit it are refused."""
+    expected = flatten(like)
+    if expected.keys() != arrays.keys():
+        odd = sorted(expected.keys() ^ arrays.keys())
+        raise ValueError(f"arrays do not fit this learner: {', '.join(odd)}")
+    for name, array in expected.items():
+        if array.shape != arrays[name].shape or array.dtype != arrays[name].dtype:
+            raise ValueError(
+                f"{name} is {arrays[name].dtype}{arrays[name].shape}, this learner has {array.dtype}{array.shape}"
+            )
+    return _filled(like, arrays, "")
+
+
+def _filled(like: State, arrays: dict[str, NDArray[Any]], prefix: str) -> State:
+    parts = [
+        np.array(arrays[prefix + name]) if isinstance(part, np.ndarray) else _filled(part, arrays, f"{prefix}{name}/")
+        for name, part in like._asdict().items()
+    ]
+    return cast("State", type(like)(*parts))
+
+
+def state_digest(state: State) -> str:
+    """SHA-256 over names, types, shapes and bytes of a state: the same events give the same digest anywhere."""
+    digest = hashlib.sha256()
+    for name, array in sorted(flatten(state).items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

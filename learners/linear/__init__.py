@@ -1,0 +1,1 @@
+"""Linear learners, one file per paper family."""

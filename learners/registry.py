@@ -1,0 +1,92 @@
+"""Every learner by its kind, one line each, imported when it is used; and the way from a configuration to a learner."""
+
+import difflib
+import importlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from learners.learner import Learner
+
+LEARNERS = {
+    "perceptron": "learners.linear.perceptron:Perceptron",
+    "pa": "learners.linear.passive_aggressive:PassiveAggressive",
+    "pa1": "learners.linear.passive_aggressive:PassiveAggressive1",
+    "pa2": "learners.linear.passive_aggressive:PassiveAggressive2",
+    "sgd-log": "learners.linear.sgd:SgdLog",
+}
+
+COMPOSITIONS = {
+    "averaged": "learners.compose.averaged:Averaged",
+    "one_vs_rest": "learners.compose.one_vs_rest:OneVsRest",
+    "scaled": "learners.compose.scaled:Scaled",
+}
+
+KINDS = LEARNERS | COMPOSITIONS
+
+
+def kind_class(kind: str) -> type[Learner]:
+    """The class of a kind; an unknown one is refused with the nearest."""
+    if kind not in KINDS:
+        raise ValueError(f"unknown learner '{kind}'{nearest(kind, list(KINDS))}")
+    module, name = KINDS[kind].split(":")
+    found: type[Learner] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def make(spec: Any) -> Learner:
+    """A learner from itself, a mapping with `kind`, JSON text, or the shorthand `kind:name=value,name=value`."""
+    if isinstance(spec, Learner):
+        return spec
+    if isinstance(spec, str):
+        spec = _parsed(spec)
+    if not isinstance(spec, Mapping) or not isinstance(spec.get("kind"), str):
+        raise ValueError(f"a learner is a mapping with a kind, or a shorthand such as pa1:C=0.1, not {spec!r}")
+    cls = kind_class(spec["kind"])
+    for name in spec:
+        if name not in cls.model_fields:
+            raise ValueError(f"{spec['kind']} has no parameter '{name}'{nearest(name, list(cls.model_fields))}")
+    try:
+        return cls.model_validate(dict(spec))
+    except ValidationError as error:
+        raise ValueError(f"{spec['kind']}: {first_error(error)}") from error
+
+
+def _parsed(text: str) -> Any:
+    if text.lstrip().startswith("{"):
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"learner is not JSON: {error}") from error
+    kind, _, parameters = text.partition(":")
+    spec: dict[str, Any] = {"kind": kind.strip()}
+    for parameter in filter(None, parameters.split(",")):
+        name, equals, value = parameter.partition("=")
+        if not equals:
+            raise ValueError(f"'{parameter}' is not name=value, as in pa1:C=0.1")
+        spec[name.strip()] = _value(value.strip())
+    return spec
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def first_error(error: ValidationError) -> str:
+    """The first complaint of pydantic in one line, without echoing long input."""
+    detail = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in detail["loc"])
+    message = detail["msg"].removeprefix("Value error, ")
+    return f"{where}: {message}" if where else message
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """A hint for a misspelt name, or the whole choice."""
+    folded = {candidate.casefold(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+    return f"; did you mean '{folded[close[0]]}'?" if close else f"; known: {', '.join(sorted(known))}"

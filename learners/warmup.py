@@ -1,0 +1,28 @@
+"""Compile every kernel that a learner uses, on two rows: at image build (`python -m learners.warmup`) and at start."""
+
+import numpy as np
+
+from learners.batch import Batch
+from learners.learner import Learner
+from learners.registry import LEARNERS, make
+
+
+def warm(learner: Learner) -> None:
+    """Run each method of a settled learner once, on a throw-away state."""
+    state = learner.init(3)
+    X = Batch.from_rows([([0, 1], [1.0, 0.5]), ([0, 2], [1.0, 2.0])])
+    learner.learn(state, X, np.array([1.0, 0.0]))
+    learner.scores(state, X)
+
+
+def warm_all() -> None:
+    """Every registered learner, plain and inside each composition."""
+    for kind in LEARNERS:
+        warm(make(kind))
+        for center in (True, False):
+            warm(make({"kind": "scaled", "center": center, "base": {"kind": "averaged", "base": kind}}))
+        warm(make({"kind": "one_vs_rest", "base": kind}))
+
+
+if __name__ == "__main__":
+    warm_all()

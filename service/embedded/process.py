@@ -1,0 +1,145 @@
+"""A server run as a child process: started until it answers, stopped by its pid.
+
+Invariant: at most one live server per log file, so never two on the same data; `start` returns only when this
+very child answers, and leaves no child behind when it raises.
+"""
+
+import fcntl
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+HOST = "127.0.0.1"
+START_SECONDS = 60.0
+STOP_SECONDS = 20.0
+LOCK_SECONDS = 5.0
+POLL_SECONDS = 0.02
+TAIL_LINES = 20
+
+
+class EmbeddedError(RuntimeError):
+    """An embedded server that cannot be had; the first line of the message says why or what to do."""
+
+
+def free_port(*, other_than: int | None = None) -> int:
+    """A port nobody listens on, below the range the kernel hands to outgoing connections.
+
+    A port of that range could be taken by a client's own reconnect while its server is down, and then the
+    server could not come back on it.
+    """
+    for _ in range(1000):
+        port = random.randrange(10_000, 30_000)
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+        if port != other_than:
+            return port
+    raise EmbeddedError(f"no free port on {HOST}")
+
+
+def tail(text: bytes) -> str:
+    return "\n".join(text.decode(errors="replace").rstrip().splitlines()[-TAIL_LINES:])
+
+
+class ServerProcess:
+    """One server; `answers` is given what this child has logged so far and says whether it serves."""
+
+    def __init__(self, name: str, command: Sequence[str], log: Path, answers: Callable[[bytes], bool]) -> None:
+        self.name = name
+        self.command = tuple(command)
+        self.log = log
+        self._answers = answers
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._child is not None and self._child.poll() is None
+
+    @property
+    def pid(self) -> int:
+        if self._child is None:
+            raise EmbeddedError(f"{self.name} is not running")
+        return self._child.pid
+
+    def start(self) -> None:
+        """Start, or start again after `stop` or `kill`, and wait until it answers."""
+        if self.running:
+            raise EmbeddedError(f"{self.name} is already running with pid {self.pid}")
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._lock(log)
+            begin = log.tell()
+            # A session of its own: Ctrl-C must not end it before the parent has checkpointed.
+            self._child = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            self._wait(self._child, begin)
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """Let it end in order; kill it when it does not."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL: the server gets no chance to write anything."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._child is None:
+            return
+        self._child.send_signal(how)
+        try:
+            self._child.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+        self._child = None
+
+    def _lock(self, log: BinaryIO) -> None:
+        # The child inherits the locked file as its output, so the lock is held exactly as long as the server
+        # lives, also when this process is killed and the server is left behind.
+        deadline = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise EmbeddedError(
+                        f"another {self.name} still runs on {self.log.parent}: stop it or use another folder"
+                    ) from None
+                time.sleep(POLL_SECONDS)
+            else:
+                return
+
+    def _wait(self, child: subprocess.Popen[bytes], begin: int) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            ended = child.poll()
+            with self.log.open("rb") as log:
+                log.seek(begin)
+                logged = log.read()
+            if ended is not None:
+                raise EmbeddedError(
+                    f"{self.name} ended with status {ended} at its start; {self.log} says:\n{tail(logged)}"
+                )
+            if self._answers(logged):
+                return
+            if time.monotonic() > deadline:
+                raise EmbeddedError(
+                    f"{self.name} has no answer after {START_SECONDS:.0f} s; {self.log} says:\n{tail(logged)}"
+                )
+            time.sleep(POLL_SECONDS)

@@ -1,0 +1,200 @@
+"""Wire bytes to `Event` or `Reject`: the only place that knows the JSON, for the log, for HTTP and for files.
+
+Pure: the same bytes and settings give the same answer, and nothing is ever raised or clipped. A value of 0 is the same
+as an absent one and is left out, so that it does not matter which of the two a producer writes.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from learners.batch import BIAS, Batch
+from learners.hashing import SlotTable
+from service.settings import Features, Label, Limits, canonical_label
+
+REASONS = {
+    "malformed": "not a JSON object of the expected form",
+    "too_long": "longer than the limit for an event, a name or a value",
+    "too_many": "more features than the limit",
+    "type": "a feature must be a number, a string, a boolean or a list of strings, and a column a number",
+    "range": "a number is not finite or beyond the limit",
+    "unknown_feature": "a feature is not among the declared columns, and no hashed slots are configured",
+    "unknown_field": "a field is not known here",
+    "weight": "weight must be a number of at least 0",
+    "label": "the label is missing, of the wrong type or not one of the classes",
+    "numeric": "the row is beyond what the learner can take",
+    "negative": "the learner takes no negative values",
+}
+"""Every reason for which an event is rejected, in words; the last two are the learner's."""
+
+WORDS = re.compile(r"[^\W_]+")
+RESERVED = ("id", "ts", "weight")
+
+
+class Event(NamedTuple):
+    """One row and what came with it."""
+
+    slots: list[int]
+    values: list[float]
+    label: str | None
+    weight: float
+
+
+class Reject(NamedTuple):
+    """Why bytes are no event."""
+
+    reason: str
+
+    @property
+    def message(self) -> str:
+        """The reason in words, without a word of the input."""
+        return REASONS[self.reason]
+
+
+class Decoder:
+    """The decoder of one model's events."""
+
+    def __init__(self, features: Features, label: Label, limits: Limits) -> None:
+        self.slots = SlotTable(features.columns, features.bits, bias=features.bias)
+        self._features = features
+        self._text = frozenset(features.text)
+        self._label = label.field
+        self._limits = limits
+        self._json = msgspec.json.Decoder()
+
+    def event(self, data: bytes) -> Event | Reject:
+        """A labelled event of the log; unknown fields beside the features are skipped, since producers add some."""
+        document = self._document(data, self._limits.max_bytes)
+        if isinstance(document, Reject):
+            return document
+        label = document.get(self._label)
+        if not isinstance(label, (bool, int, float, str)) or (isinstance(label, float) and not math.isfinite(label)):
+            return Reject("label")
+        weight = document.get("weight", 1.0)
+        if type(weight) not in {int, float} or not 0.0 <= weight <= self._limits.max_abs:
+            return Reject("weight")
+        return self._row(self._log_features(document), canonical_label(label), float(weight))
+
+    def instance(self, data: bytes) -> Event | Reject:
+        """The body of a prediction request; unknown fields are refused, since a caller can mend them."""
+        document = self._document(data, len(data))
+        return document if isinstance(document, Reject) else self._instance(document)
+
+    def instances(self, data: bytes, most: int) -> list[Event] | Reject:
+        """The body of a batch request."""
+        document = self._document(data, len(data))
+        if isinstance(document, Reject):
+            return document
+        rows = document.get("instances")
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            return Reject("malformed")
+        if document.keys() != {"instances"}:
+            return Reject("unknown_field")
+        if len(rows) > most:
+            return Reject("too_many")
+        events: list[Event] = []
+        for row in rows:
+            event = self._instance(row)
+            if isinstance(event, Reject):
+                return event
+            events.append(event)
+        return events
+
+    def _document(self, data: bytes, longest: int) -> dict[str, Any] | Reject:
+        if len(data) > longest:
+            return Reject("too_long")
+        try:
+            document = self._json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return Reject("range" if "out of range" in str(error) else "malformed")
+        return document if isinstance(document, dict) else Reject("malformed")
+
+    def _log_features(self, document: dict[str, Any]) -> Any:
+        if not self._features.flat:
+            return document.get("features")
+        fields = {name: value for name, value in document.items() if name != self._label and name not in RESERVED}
+        if self._features.bits:
+            return fields
+        return {name: value for name, value in fields.items() if name in self.slots.columns}
+
+    def _instance(self, document: dict[str, Any]) -> Event | Reject:
+        if self._features.flat:
+            return self._row({name: value for name, value in document.items() if name not in RESERVED}, None, 1.0)
+        if not document.keys() <= {"features", "id"}:
+            return Reject("unknown_field")
+        if not isinstance(document.get("id", ""), str):
+            return Reject("malformed")
+        return self._row(document.get("features"), None, 1.0)
+
+    def _row(self, features: Any, label: str | None, weight: float) -> Event | Reject:
+        if not isinstance(features, dict):
+            return Reject("malformed")
+        if len(features) > self._limits.max_features:
+            return Reject("too_many")
+        row: dict[int, float] = {}
+        columns = self.slots.columns
+        for name, value in features.items():
+            column = columns.get(name)
+            if column is None:
+                reason = self._put(row, name, value)
+                if reason:
+                    return Reject(reason)
+            elif type(value) is not float and type(value) is not int:
+                return Reject("type")
+            elif abs(value) <= self._limits.max_abs:
+                row[column] = float(value)
+            else:
+                return Reject("range")
+        if len(row) > self._limits.max_features:
+            return Reject("too_many")
+        slots = sorted(row)
+        values = [row[slot] for slot in slots]
+        if 0.0 in values:
+            slots = [slot for slot in slots if row[slot] != 0.0]
+            values = [row[slot] for slot in slots]
+        if self.slots.bias:
+            slots.insert(0, BIAS)
+            values.insert(0, 1.0)
+        return Event(slots, values, label, weight)
+
+    def _put(self, row: dict[int, float], name: str, value: Any) -> str:
+        """Add one feature that is not a column to the row; returns the reason if it cannot be."""
+        if not self._features.bits:
+            return "unknown_feature"
+        if len(name) > self._limits.max_name:
+            return "too_long"
+        kind = type(value)
+        if kind is float or kind is int:
+            if abs(value) > self._limits.max_abs:
+                return "range"
+            slot = self.slots.hashed(name)
+            row[slot] = row.get(slot, 0.0) + float(value)
+            return ""
+        if kind is str:
+            return self._count(row, name, self._words(value) if name in self._text else (value,))
+        if kind is bool:
+            return self._count(row, name, ("true" if value else "false",))
+        if kind is list and all(type(token) is str for token in value):
+            return self._count(row, name, value)
+        return "type"
+
+    def _words(self, text: str) -> list[str]:
+        words = WORDS.findall(text.lower())
+        longer = range(2, self._features.ngrams + 1)
+        return words + [" ".join(words[i : i + n]) for n in longer for i in range(len(words) - n + 1)]
+
+    def _count(self, row: dict[int, float], name: str, tokens: Iterable[str]) -> str:
+        for token in tokens:
+            if len(token) > self._limits.max_name and name not in self._text:
+                return "too_long"
+            slot = self.slots.hashed(f"{name}={token}")
+            row[slot] = row.get(slot, 0.0) + 1.0
+        return ""
+
+
+def batch(events: Sequence[Event]) -> Batch:
+    """Put events together as rows for a learner."""
+    return Batch.from_rows([(event.slots, event.values) for event in events], [event.weight for event in events])

@@ -1,0 +1,91 @@
+"""JSON lines: an object with `features` is an event already, any other object is flat and made into one.
+
+Events and lines that are no objects pass byte for byte: it is for the decoder to say what is wrong with them.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from service.files.datafile import DataFile, Labels, check_label_name
+from service.files.reading import records
+from service.settings import BadSettings
+
+BESIDE = ("id", "weight", "ts")
+"""Fields of a flat object that stay beside the features."""
+NO_FEATURE = {*BESIDE, "split"}
+
+FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])  # raw, so that every value keeps its digits
+NULL = msgspec.Raw(b"null")
+
+
+def scan(path: Path, *, label: str, text: Sequence[str], drop: Sequence[str]) -> DataFile:
+    check_label_name(label)
+    labels = Labels()
+    count = 0
+    unseen = set(text)
+    for _, raw in records(path, "jsonl"):
+        count += 1
+        fields = _fields(raw)
+        if fields is None:
+            continue
+        unseen = set() if _is_event(fields) else unseen.difference(fields)
+        try:
+            labels.see(msgspec.json.decode(fields.get(label, NULL)))
+        except ValueError:  # out of range or not UTF-8
+            continue
+    if not count:
+        raise BadSettings(f"{path}: empty; give a file with rows")
+    if unseen:
+        raise BadSettings(f"{path}: no line has the text field {', '.join(sorted(unseen))}")
+    return DataFile(
+        path,
+        "jsonl",
+        count,
+        label,
+        text=tuple(text),
+        drop=tuple(drop),
+        labels=labels.names,
+        more_labels=labels.more,
+        signs=frozenset(labels.signs),
+    )
+
+
+def converter(file: DataFile) -> Callable[[bytes], bytes]:
+    kept, left_out = set(file.text), {*NO_FEATURE, *file.drop, file.label}
+
+    def event(raw: bytes) -> bytes:
+        fields = _fields(raw)
+        if fields is None or _is_event(fields):
+            return raw
+        present = {name: value for name, value in fields.items() if not _starts(value, b"n")}  # null: absent
+        features = {name: value for name, value in present.items() if name not in left_out}
+        if kept:
+            features = {name: value for name, value in features.items() if name in kept}
+        beside = {name: _as_text(value) if name == "id" else value for name in BESIDE if (value := present.get(name))}
+        label = {file.label: fields[file.label]} if file.label in fields else {}
+        return msgspec.json.encode({"features": features, **label, **beside})
+
+    return event
+
+
+def _fields(raw: bytes) -> dict[str, msgspec.Raw] | None:
+    try:
+        return FIELDS.decode(raw)
+    except ValueError:  # no JSON, no object, or a name that is not UTF-8
+        return None
+
+
+def _is_event(fields: dict[str, msgspec.Raw]) -> bool:
+    features = fields.get("features")
+    return features is not None and _starts(features, b"{")
+
+
+def _as_text(value: msgspec.Raw) -> msgspec.Raw:
+    """An id is a string in an event; files often number their rows."""
+    return value if _starts(value, b'"') else msgspec.Raw(msgspec.json.encode(bytes(value).decode()))
+
+
+def _starts(value: msgspec.Raw, byte: bytes) -> bool:
+    return bytes(memoryview(value)[:1]) == byte

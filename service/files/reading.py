@@ -1,0 +1,104 @@
+"""Opens a data file, packed or not, and cuts it into records: a line, or a CSV row with its quoted line ends.
+
+A record is the file's own bytes without the line end, so it can be held, shuffled and converted later.
+"""
+
+import codecs
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import IO, Literal, TypeVar, cast
+
+from service.settings import BadSettings
+
+Format = Literal["svmlight", "csv", "jsonl"]
+T = TypeVar("T")
+
+NAMED: dict[str, Format] = {
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".json": "jsonl",
+    ".ndjson": "jsonl",
+}
+GZIP = b"\x1f\x8b"
+SVMLIGHT_LINE = re.compile(rb"[-+.\deE]+(\s+(qid|\d+):\S+)*\s*(#.*)?")
+MAX_RECORD = 64 << 20
+"""Bytes of a CSV row over several lines; beyond it a quote was left open, and the rest would be one row."""
+
+
+def format_of(path: Path) -> Format:
+    """By the name, `.gz` left out of account; if that does not tell, by the first line."""
+    named = NAMED.get(Path(path.name.lower().removesuffix(".gz")).suffix)
+    if named is not None:
+        return named
+    first = next((line.strip() for line in _lines(path) if not _is_remark(line)), None)
+    if first is None:
+        raise BadSettings(f"{path}: empty; give a file with rows")
+    if first.startswith(b"{"):
+        return "jsonl"
+    if SVMLIGHT_LINE.fullmatch(first):
+        return "svmlight"
+    if b"," in first:
+        return "csv"
+    raise BadSettings(
+        f"{path}: neither svmlight, CSV nor JSON lines by name or first line; name it .svm, .csv or .jsonl"
+    )
+
+
+def records(path: Path, form: Format) -> Iterator[tuple[int, bytes]]:
+    """Line number (from 1) and bytes of each record, blank lines and svmlight's comment lines left out."""
+    numbered = enumerate(_lines(path), 1)
+    for number, line in numbered:
+        record = line
+        if form == "csv" and line.count(b'"') % 2:
+            record = line + _rest_of_row(path, number, numbered)
+        if record.isspace() or (form == "svmlight" and _is_remark(record)):
+            continue
+        yield number, record.rstrip(b"\r\n")
+
+
+def chunks(stream: Iterator[T], size: int = 1024) -> Iterator[list[T]]:
+    while chunk := list(islice(stream, size)):
+        yield chunk
+
+
+def _is_remark(line: bytes) -> bool:
+    return line.isspace() or line.lstrip().startswith(b"#")
+
+
+def _rest_of_row(path: Path, start: int, numbered: Iterator[tuple[int, bytes]]) -> bytes:
+    """The lines up to the one that closes the quote; a row has an even number of quotes (RFC 4180)."""
+    rest: list[bytes] = []
+    size = 0
+    for _, line in numbered:
+        rest.append(line)
+        size += len(line)
+        if line.count(b'"') % 2:
+            return b"".join(rest)
+        if size > MAX_RECORD:
+            break
+    raise BadSettings(f"{path}:{start}: a quote is opened and never closed; double the quotes inside a field")
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file, _unpacked(file) as stream:
+            yield next(stream, b"\n").removeprefix(codecs.BOM_UTF8)
+            yield from stream
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BadSettings(f"{path}: cannot be read ({reason}); give a whole file, plain or gzip") from error
+
+
+def _unpacked(file: io.BufferedReader) -> IO[bytes]:
+    if file.peek(2)[:2] != GZIP:
+        return file
+    # GzipFile's own readline is slow; a buffer over it is not.
+    return io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=file)), 1 << 18)

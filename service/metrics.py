@@ -1,0 +1,104 @@
+"""Every Prometheus collector, on a registry handed in. Labels come from closed sets only.
+
+Counters are this process's own and start at 0; what a checkpoint restores is a gauge, since after a rollback it falls.
+"""
+
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from service.events import REASONS
+from service.health import Health
+from service.model import Model
+
+PREDICT_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+CHECKPOINT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+PARTITIONS = 256
+"""With more partitions than this their lag is summed under the label `all`."""
+
+
+class Metrics:
+    """The worker and the API count as they go; gauges are set when a scrape asks."""
+
+    def __init__(self, registry: CollectorRegistry, model: str) -> None:
+        self._registry = registry
+        self._model = model
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"onepass_{name}", text, ["model", *labels], registry=registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"onepass_{name}", text, ["model", *labels], registry=registry)
+
+        def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+            made = Histogram(f"onepass_{name}", text, ["model"], buckets=buckets, registry=registry)
+            return made.labels(model)
+
+        self._events = counter("events_total", "Events taken from the log by this process.", "result")
+        self._errors = counter("errors_total", "Events whose label was predicted wrongly, before learning it.")
+        self._rejects = counter("rejects_total", "Events rejected, by reason.", "reason")
+        self._updates = counter("updates_total", "Events that moved a weight.")
+        self._checkpoint_failures = counter("checkpoint_failures_total", "Checkpoints not written.", "reason")
+        self._requests = counter("predict_requests_total", "Prediction requests answered.", "status")
+        self._model_events = gauge("model_events", "Events the model has learned, restored ones included.")
+        self._model_errors = gauge("model_errors", "Errors over those events.")
+        self._error_ratio = gauge("error_ratio", "Share of events predicted wrongly before learning.", "window")
+        self._norm = gauge("weight_norm", "Euclidean norm of the weights.")
+        self._dropped = gauge("dropped_updates", "Updates dropped, since a weight would have left the safe range.")
+        self._lag = gauge("lag_events", "Events in the log that are not learned yet.", "partition")
+        self._generation = gauge("checkpoint_generation", "Newest generation written or loaded.")
+        self._saved = gauge("checkpoint_last_success_timestamp_seconds", "When that generation was made.")
+        self._size = gauge("checkpoint_size_bytes", "Size of that generation.")
+        self._uncheckpointed = gauge("uncheckpointed_events", "Events learned since that generation.")
+        self._source_up = gauge("source_up", "Whether the log answers.")
+        self._redis_up = gauge("redis_up", "Whether the store answers.")
+        self._ready = gauge("ready", "Whether predictions are served.")
+        self._build = gauge("build_info", "Always 1.", "version")
+        self.checkpoint_seconds = histogram("checkpoint_seconds", "Time to write a checkpoint.", CHECKPOINT_BUCKETS)
+        self.predict_seconds = histogram("predict_seconds", "Time to answer a prediction request.", PREDICT_BUCKETS)
+
+        self._build.labels(model, version("onepass")).set(1)
+        for reason in REASONS:
+            self._rejects.labels(model, reason)
+        for result in ("learned", "rejected"):
+            self._events.labels(model, result)
+
+    def learned(self, events: int, errors: int, updates: int) -> None:
+        self._events.labels(self._model, "learned").inc(events)
+        self._errors.labels(self._model).inc(errors)
+        self._updates.labels(self._model).inc(updates)
+
+    def rejected(self, reasons: list[str]) -> None:
+        self._events.labels(self._model, "rejected").inc(len(reasons))
+        for reason in reasons:
+            self._rejects.labels(self._model, reason).inc()
+
+    def checkpoint_failed(self, reason: str) -> None:
+        self._checkpoint_failures.labels(self._model, reason).inc()
+
+    def answered(self, status: int) -> None:
+        self._requests.labels(self._model, str(status)).inc()
+
+    def exposition(self, model: Model, health: Health) -> bytes:
+        """Set the gauges to what is true now, and write everything out."""
+        progress = model.progress
+        events = int(progress.events[0])
+        self._model_events.labels(self._model).set(events)
+        self._model_errors.labels(self._model).set(int(progress.errors[0]))
+        self._error_ratio.labels(self._model, "cumulative").set(progress.error_rate)
+        self._error_ratio.labels(self._model, "1000").set(progress.recent_error_rate)
+        self._norm.labels(self._model).set(model.norm())
+        self._dropped.labels(self._model).set(model.dropped())
+        self._source_up.labels(self._model).set(health.source_up)
+        self._redis_up.labels(self._model).set(health.store_up)
+        self._ready.labels(self._model).set(health.ready)
+        lag = health.lag if len(health.lag) <= PARTITIONS else {"all": sum(health.lag.values())}
+        for partition, behind in lag.items():
+            self._lag.labels(self._model, partition).set(behind)
+        saved = health.checkpoint
+        if saved is not None:
+            self._generation.labels(self._model).set(saved.generation)
+            self._saved.labels(self._model).set(saved.created)
+            self._size.labels(self._model).set(saved.size)
+        self._uncheckpointed.labels(self._model).set(events - (saved.events if saved else 0))
+        return generate_latest(self._registry)

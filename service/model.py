@@ -1,0 +1,140 @@
+"""`Model`: a learner, its state, its classes and its honest counts, behind one lock."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from learners.evaluation import Progress, fresh_progress, record
+from learners.kernels import ACCEPTED, REFUSALS
+from learners.learner import Learner, flatten, restore, state_digest
+from learners.outputs import predicted
+from service.events import Decoder, Event, batch
+from service.labels import Labels
+from service.settings import Features, Label
+from service.snapshot import Snapshot
+
+
+class Mismatch(Exception):
+    """A checkpoint that was made with another learner, other features or other labels than the configuration has."""
+
+
+class Outcome(NamedTuple):
+    """What became of a batch of events."""
+
+    learned: int
+    errors: int
+    updates: int
+    refused: list[tuple[int, str]]
+    """Place in the batch and reason of each event that was not learned."""
+
+
+class Prediction(NamedTuple):
+    label: str | int | None
+    score: float | None
+    version: int
+    """Events learned before this prediction."""
+
+
+class Model:
+    """Learns and predicts; each call holds the lock for one batch, so predictions wait microseconds."""
+
+    def __init__(self, learner: Learner, features: Features, label: Label, decoder: Decoder) -> None:
+        self.learner = learner.settled(decoder.slots)
+        self.made_with: dict[str, Any] = {
+            "learner": self.learner.model_dump(mode="json"),
+            "features": features.model_dump(mode="json"),
+            "label": label.model_dump(mode="json"),
+        }
+        self._dim = decoder.slots.dim
+        self._label = label
+        self._lock = threading.Lock()
+        self.state = self.learner.init(self._dim)
+        self.progress = fresh_progress()
+        self.labels = Labels(label)
+        self.rejects: dict[str, int] = {}
+
+    def learn(self, events: Sequence[Event]) -> Outcome:
+        """Predict, count, update, in order; an event that cannot be learned changes nothing and is named."""
+        with self._lock:
+            before = self.learner.updates(self.state)
+            numbers = [None if event.label is None else self.labels.number(event.label) for event in events]
+            known = [place for place, number in enumerate(numbers) if number is not None]
+            refused = [(place, "label") for place, number in enumerate(numbers) if number is None]
+            X = batch([events[place] for place in known])
+            codes = self.learner.refusals(X)
+            refused += [(known[row], REFUSALS[codes[row]]) for row in np.flatnonzero(codes)]
+            accepted = codes == ACCEPTED
+            y = np.array([numbers[place] for place in known], np.float64)[accepted]
+            scores = self.learner.learn(self.state, X if accepted.all() else X.where(accepted), y)
+            errors = record(self.progress, y, scores)
+            return Outcome(int(y.size), errors, self.learner.updates(self.state) - before, sorted(refused))
+
+    def count_rejects(self, reasons: Sequence[str]) -> None:
+        """Rejected events are part of the history, so their counts are checkpointed with it."""
+        with self._lock:
+            for reason in reasons:
+                self.rejects[reason] = self.rejects.get(reason, 0) + 1
+
+    def predict(self, events: Sequence[Event]) -> list[Prediction | str]:
+        """Score without changing anything; a reason instead of a prediction for a row that the learner refuses."""
+        X = batch(events)
+        codes = self.learner.refusals(X)
+        with self._lock:
+            scores = self.learner.scores(self.state, X)
+            version = int(self.progress.events[0])
+            guesses = predicted(scores).tolist()
+            best = scores if scores.ndim == 1 else scores.max(axis=1)
+            return [
+                REFUSALS[codes[row]]
+                if codes[row] != ACCEPTED
+                else Prediction(self.labels.label(guesses[row]), _finite(best[row]), version)
+                for row in range(X.size)
+            ]
+
+    def updates(self) -> int:
+        """Events that moved a weight."""
+        with self._lock:
+            return self.learner.updates(self.state)
+
+    def dropped(self) -> int:
+        """Events whose update a guard dropped."""
+        with self._lock:
+            return self.learner.dropped(self.state)
+
+    def norm(self) -> float:
+        """Euclidean norm of the weights."""
+        with self._lock:
+            return self.learner.norm(self.state)
+
+    def snapshot(self, positions: dict[str, str]) -> Snapshot:
+        """A copy between two events."""
+        with self._lock:
+            arrays = {f"state/{name}": array.copy() for name, array in flatten(self.state).items()}
+            arrays |= {f"progress/{name}": array.copy() for name, array in flatten(self.progress).items()}
+            classes, rejects = list(self.labels.names), dict(self.rejects)
+            digest = state_digest(self.state)
+        return Snapshot(self.made_with, classes, dict(positions), rejects, digest, arrays)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Become what the snapshot holds."""
+        for part, made_with in snapshot.model.items():
+            if made_with != self.made_with.get(part):
+                raise Mismatch(
+                    f"the checkpoint was made with other settings of '{part}' than the configuration has now: "
+                    f"{made_with} instead of {self.made_with.get(part)}; use another `name`, or the old settings"
+                )
+        parts: dict[str, dict[str, Any]] = {"state": {}, "progress": {}}
+        for path, array in snapshot.arrays.items():
+            part, _, name = path.partition("/")
+            parts[part][name] = array
+        state = restore(self.learner.init(self._dim), parts["state"])
+        progress: Progress = restore(fresh_progress(), parts["progress"])
+        with self._lock:
+            self.state, self.progress = state, progress
+            self.labels, self.rejects = Labels(self._label, snapshot.classes), dict(snapshot.rejects)
+
+
+def _finite(score: float) -> float | None:
+    return float(score) if np.isfinite(score) else None

@@ -1,0 +1,231 @@
+"""Settings of one model's service: a YAML file, overridden by `ONEPASS_*` variables; an unknown key is refused."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    SecretStr,
+    SerializeAsAny,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from learners.learner import Learner
+from learners.registry import first_error, make, nearest
+
+PREFIX = "ONEPASS_"
+NOT_SETTINGS = {"ONEPASS_DATA", "ONEPASS_CACHE_DIR", "ONEPASS_FAILPOINT"}
+VERBATIM = {"password"}
+"""Settings whose variable is not read as YAML: a password may look like anything."""
+
+
+class BadSettings(ValueError):
+    """A configuration that cannot be used; the message is one line and says what to do."""
+
+
+class Group(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
+
+
+class Features(Group):
+    columns: tuple[str, ...] = ()
+    """Dense, collision-free slots by name; a column not in an event is 0."""
+    text: tuple[str, ...] = ()
+    """Fields whose text is split into lower-cased words and counted."""
+    ngrams: int = Field(default=1, ge=1, le=5)
+    """Longest run of words of a text field that is a feature of its own."""
+    bits: int = Field(default=18, ge=0, le=28)
+    """Every other feature is hashed into 2^bits slots; 0: no such slots, an event with another feature is rejected."""
+    bias: bool = True
+    """A constant feature 1 in slot 0."""
+    flat: bool = False
+    """The feature fields lie beside the label in one flat object, instead of inside `features`."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len(set(self.columns)) != len(self.columns):
+            raise ValueError("columns has a name twice")
+        if self.bits == 0 and not self.columns:
+            raise ValueError("bits: 0 leaves no feature at all; declare columns or set bits")
+        if self.bits == 0 and self.text:
+            raise ValueError("text features are hashed: set bits above 0")
+        return self
+
+
+class Label(Group):
+    field: str = "label"
+    """The event's field that carries the label."""
+    positive: str | None = None
+    """The label of the positive class; without it the sign of a number (or true/false) decides."""
+    negative: str | None = None
+    """The only other label; without it every other label is the negative class."""
+    classes: Literal["binary", "grow"] = "binary"
+    """`grow`: one-vs-rest over classes as they appear."""
+    max_classes: int = Field(default=64, ge=2, le=65536)
+    """With `grow`: an event of one class more is rejected."""
+
+    @field_validator("positive", "negative", mode="before")
+    @classmethod
+    def _as_text(cls, value: object) -> object:
+        return canonical_label(value) if isinstance(value, (bool, int, float)) else value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.classes == "grow" and (self.positive or self.negative):
+            raise ValueError("classes: grow has no positive or negative class; remove one of the two")
+        if self.negative is not None and self.positive is None:
+            raise ValueError("negative needs positive")
+        return self
+
+
+def canonical_label(value: bool | float | str) -> str:
+    """One spelling per label, so that 1, 1.0 and "1" are the same class in YAML, JSON and CSV."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+class Limits(Group):
+    """What an event may be at most; beyond it, it is rejected."""
+
+    max_bytes: PositiveInt = 1_048_576
+    max_features: PositiveInt = 10_000
+    max_name: PositiveInt = 256
+    """Characters of a feature name or a categorical value."""
+    max_abs: PositiveFloat = 1e100
+
+
+class SourceSettings(Group):
+    url: str
+    """`kafka://host:port/topic`, `redis://host:port/db/stream` or `file:///path`."""
+    start: Literal["earliest", "latest"] = "earliest"
+    """Where to begin when there is no checkpoint."""
+    client: Literal["kafka-python"] = "kafka-python"
+
+
+class DeadLetters(Group):
+    url: str
+    """Where rejected events are kept; same forms as the source's URL."""
+
+
+class StoreSettings(Group):
+    url: str
+    """`redis://host:port/db`."""
+    password: SecretStr | None = None
+    password_file: Path | None = None
+    """A file whose first line is the password."""
+    every_seconds: PositiveFloat = 1.0
+    every_events: PositiveInt = 100_000
+    keep: int = Field(default=8, ge=1, le=1000)
+    """Generations that stay in Redis, the newest included."""
+
+
+class Api(Group):
+    host: str = "127.0.0.1"
+    port: int = Field(default=8000, ge=0, le=65535)
+    max_body: PositiveInt = 1_048_576
+    """Bytes of a request's body."""
+    max_batch: PositiveInt = 1_000
+    """Instances of one /predict/batch."""
+
+
+class Settings(Group):
+    name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")
+    """Redis keys, metric label `model`."""
+    learner: SerializeAsAny[Learner]
+    """A learner's configuration, or a shorthand such as `pa1:C=0.1`."""
+    features: Features = Features()
+    label: Label = Label()
+    limits: Limits = Limits()
+    source: SourceSettings
+    dead_letters: DeadLetters | None = None
+    store: StoreSettings
+    api: Api = Api()
+    poll_records: PositiveInt = 500
+    """Most events learned between two looks at the stop signal, the clock and waiting predictions."""
+
+    @field_validator("learner", mode="before")
+    @classmethod
+    def _make(cls, value: object) -> Learner:
+        return make(value)
+
+
+def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Read the file, lay the environment over it, and check every key."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadSettings(f"{path}: cannot be read ({error.strerror}); give --config an existing file") from error
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise BadSettings(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise BadSettings(f"{path}: expected a mapping with the keys {', '.join(Settings.model_fields)}")
+    return parse(overlay(values, environ), str(path))
+
+
+def overlay(values: dict[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """Lay `ONEPASS_STORE__URL=…` over `store.url`, and so on; values are read as YAML."""
+    known = {PREFIX + path.replace(".", "__").upper(): path for path in _paths(Settings)}
+    for variable in sorted(environ):
+        if not variable.startswith(PREFIX) or variable in NOT_SETTINGS:
+            continue
+        if variable not in known:
+            raise BadSettings(f"{variable}: no such setting{nearest(variable, [*known, *NOT_SETTINGS])}")
+        *groups, name = known[variable].split(".")
+        group = values
+        for part in groups:
+            group = group.setdefault(part, {})
+            if not isinstance(group, dict):
+                raise BadSettings(f"{variable}: {part} is not a group in the file")
+        group[name] = environ[variable] if name in VERBATIM else yaml.safe_load(environ[variable])
+    return values
+
+
+def _paths(group: type[Group], prefix: str = "") -> list[str]:
+    """Every setting as `group.name`."""
+    paths = []
+    for name, field in group.model_fields.items():
+        inner = [part for part in (field.annotation, *get_args(field.annotation)) if _is_group(part)]
+        paths += _paths(inner[0], f"{prefix}{name}.") if inner else [prefix + name]
+    return paths
+
+
+def _is_group(candidate: Any) -> bool:
+    return isinstance(candidate, type) and issubclass(candidate, Group)
+
+
+def parse(values: dict[str, Any], origin: str) -> Settings:
+    """Check a mapping; the first fault becomes one line that names the key and, if misspelt, the nearest valid one."""
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False)
+        unknown = next((fault for fault in faults if fault["type"] == "extra_forbidden"), None)
+        if unknown is None:
+            raise BadSettings(f"{origin}: {first_error(error)}") from error
+        *groups, name = [str(part) for part in unknown["loc"]]
+        level = len(groups)
+        beside = {
+            ".".join(path.split(".")[: level + 1]) for path in _paths(Settings) if path.split(".")[:level] == groups
+        }
+        path = ".".join([*groups, name])
+        raise BadSettings(f"{origin}: unknown key '{path}'{nearest(path, sorted(beside))}") from error
+
+
+def without_password(url: str) -> str:
+    """A URL fit for logs."""
+    return re.sub(r"//[^/@]*@", "//***@", url)

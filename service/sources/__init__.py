@@ -1,0 +1,93 @@
+"""Logs by address: one URL chooses the kind of log, where it is and what it is called.
+
+A client library is imported only when an address asks for it, and no message here repeats an address,
+which may hold a password.
+"""
+
+import importlib
+import re
+from pathlib import Path
+from typing import NamedTuple, cast
+from urllib.parse import SplitResult, urlsplit
+
+from service.sources.contract import Sink, Source
+
+FORMS = "kafka://host:port[,host:port]/topic or redis[s]://[user:password@]host:port/db/stream or file:///path"
+KAFKA_SERVERS = re.compile(r"[^,@:\[\]]+:\d+(,[^,@:\[\]]+:\d+)*")
+KAFKA_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+REDIS_PATH = re.compile(r"/(\d+)/(.+)")
+
+
+class Kind(NamedTuple):
+    module: str
+    source: str
+    sink: str
+
+
+KINDS = {
+    "kafka": Kind("service.sources.kafka", "KafkaSource", "KafkaSink"),
+    "redis": Kind("service.sources.redis_streams", "RedisSource", "RedisSink"),
+    "rediss": Kind("service.sources.redis_streams", "RedisSource", "RedisSink"),
+}
+
+
+def open_source(url: str, start: str) -> Source:
+    """The log at `url`; a first run reads from its `start`, "earliest" or "latest" (a file: from its top)."""
+    if start not in ("earliest", "latest"):
+        raise ValueError("start: use earliest or latest")
+    address = _split(url)
+    if address.scheme == "file":
+        module = importlib.import_module("service.sources.file")
+        return cast("Source", module.FileSource(Path(address.path)))
+    kind = KINDS[address.scheme]
+    make = getattr(importlib.import_module(kind.module), kind.source)
+    return cast("Source", make(*_server_and_name(address), start))
+
+
+def open_sink(url: str) -> Sink:
+    address = _split(url)
+    if address.scheme == "file":
+        raise ValueError("a file cannot be appended to: use a kafka:// or redis:// address")
+    kind = KINDS[address.scheme]
+    make = getattr(importlib.import_module(kind.module), kind.sink)
+    return cast("Sink", make(*_server_and_name(address)))
+
+
+def dead_url(source_url: str) -> str | None:
+    """Where what a source rejects goes unless told otherwise; a file has no such place."""
+    address = _split(source_url)
+    if address.scheme == "file":
+        return None
+    return address._replace(path=address.path + ".dead").geturl()
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        address = urlsplit(url)
+        good = _is_good(address)
+    except ValueError:
+        good = False
+    if not good:
+        raise ValueError(f"not the address of a log: use {FORMS}")
+    return address
+
+
+def _is_good(address: SplitResult) -> bool:
+    plain = not (address.query or address.fragment)
+    match address.scheme:
+        case "kafka":
+            servers = KAFKA_SERVERS.fullmatch(address.netloc)
+            return plain and bool(servers and KAFKA_TOPIC.fullmatch(address.path[1:]))
+        case "redis" | "rediss":
+            reachable = address.hostname is not None and address.port is not None
+            return reachable and not address.fragment and bool(REDIS_PATH.fullmatch(address.path))
+        case "file":
+            return plain and not address.netloc and len(address.path) > 1
+    return False
+
+
+def _server_and_name(address: SplitResult) -> tuple[str, str]:
+    if address.scheme == "kafka":
+        return address.netloc, address.path[1:]
+    database, stream = address.path[1:].split("/", 1)
+    return address._replace(path=f"/{database}").geturl(), stream

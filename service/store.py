@@ -1,0 +1,178 @@
+"""Checkpoints in Redis: written aside, then switched in by one Lua call that refuses anyone but the newest learner.
+
+Only whole checkpoints become visible. A commit may be sent twice (the client repeats it after a lost reply), so it
+knows its own id. Keys share a hash tag and thus a cluster slot:
+
+    {m:NAME}:token          <counter>:<nonce>, the fencing number: who took it last may write
+    {m:NAME}:head           list of manifests (JSON), newest first
+    {m:NAME}:g:TOKEN:GEN    the snapshot of one generation
+"""
+
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import redis
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
+
+from service.settings import StoreSettings, without_password
+from service.snapshot import BadSnapshot, Snapshot, decode, encode
+
+ASIDE_MS = 600_000
+"""A snapshot that was never switched in is forgotten after this time."""
+
+ACQUIRE = """
+-- KEYS token  ARGV nonce
+local counter = tonumber(string.match(redis.call('GET', KEYS[1]) or '0:', '^(%d+):')) + 1
+local token = counter .. ':' .. ARGV[1]
+redis.call('SET', KEYS[1], token)
+return token
+"""
+
+COMMIT = """
+-- KEYS token, head, blob  ARGV token, generation, commit, length of the blob, manifest, keep
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 'FENCED' end
+local newest = redis.call('LINDEX', KEYS[2], 0)
+local generation = 0
+if newest then
+  newest = cjson.decode(newest)
+  if newest.commit == ARGV[3] then return 'OK' end
+  generation = newest.generation
+end
+if generation + 1 ~= tonumber(ARGV[2]) then return 'CONFLICT' end
+if redis.call('STRLEN', KEYS[3]) ~= tonumber(ARGV[4]) then return 'INCOMPLETE' end
+redis.call('PERSIST', KEYS[3])
+redis.call('LPUSH', KEYS[2], ARGV[5])
+while redis.call('LLEN', KEYS[2]) > tonumber(ARGV[6]) do
+  redis.call('UNLINK', cjson.decode(redis.call('RPOP', KEYS[2])).blob)
+end
+return 'OK'
+"""
+
+
+class StoreDown(Exception):
+    """Redis cannot be reached or does not take writes now; trying again later is right."""
+
+
+class Fenced(Exception):
+    """Another learner has taken over; what this one holds must not be written."""
+
+
+class Corrupt(Exception):
+    """The newest checkpoint cannot be read; starting from nothing instead would lose the model."""
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What is known of a generation without loading it."""
+
+    generation: int
+    commit: str
+    token: str
+    created: float
+    blob: str
+    size: int
+    events: int
+    state_digest: str
+
+
+class Store:
+    """The checkpoints of one model. The learner calls `acquire`, `load`, `save`; a replica only `newest` and `read`."""
+
+    def __init__(self, settings: StoreSettings, name: str) -> None:
+        self._where = without_password(settings.url)
+        self._keep = settings.keep
+        self._prefix = f"{{m:{name}}}"
+        self._token = ""
+        self._generation = 0
+        self._redis: Any = redis.Redis.from_url(
+            settings.url,
+            password=_password(settings),
+            socket_timeout=10,
+            socket_connect_timeout=2,
+            retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),
+            client_name="onepass",
+            protocol=3,
+        )
+
+    @property
+    def generation(self) -> int:
+        """The generation last loaded or written."""
+        return self._generation
+
+    def acquire(self) -> None:
+        """Take the fencing number: from now on no earlier learner can write."""
+        with _translated(self._where):
+            self._token = self._redis.eval(ACQUIRE, 1, f"{self._prefix}:token", uuid.uuid4().hex).decode()
+
+    def load(self) -> Snapshot | None:
+        """The newest checkpoint, from which the next generation counts; None if there has never been one."""
+        manifest = self.newest()
+        self._generation = manifest.generation if manifest else 0
+        return self.read(manifest) if manifest else None
+
+    def newest(self) -> Manifest | None:
+        """The newest generation, without its bytes."""
+        with _translated(self._where):
+            head = self._redis.lindex(f"{self._prefix}:head", 0)
+        try:
+            return None if head is None else msgspec.json.decode(head, type=Manifest)
+        except msgspec.DecodeError as error:
+            raise Corrupt(f"{self._prefix}:head in {self._where} is not a manifest: {error}") from error
+
+    def read(self, manifest: Manifest) -> Snapshot:
+        """The bytes of a generation, checked."""
+        with _translated(self._where):
+            data = self._redis.get(manifest.blob)
+        try:
+            return decode(data or b"")
+        except BadSnapshot as error:
+            raise Corrupt(f"generation {manifest.generation} in {self._where}: {error}") from error
+
+    def save(self, snapshot: Snapshot) -> Manifest:
+        """Make a snapshot the newest generation, whole or not at all."""
+        data = encode(snapshot)
+        generation = self._generation + 1
+        manifest = Manifest(
+            generation=generation,
+            commit=uuid.uuid4().hex,
+            token=self._token,
+            created=time.time(),
+            blob=f"{self._prefix}:g:{self._token}:{generation}",
+            size=len(data),
+            events=snapshot.events,
+            state_digest=snapshot.state_digest,
+        )
+        keys = [f"{self._prefix}:token", f"{self._prefix}:head", manifest.blob]
+        arguments = [self._token, generation, manifest.commit, len(data), msgspec.json.encode(manifest), self._keep]
+        with _translated(self._where):
+            self._redis.set(manifest.blob, data, px=ASIDE_MS)
+            answer = self._redis.eval(COMMIT, len(keys), *keys, *arguments).decode()
+        if answer == "INCOMPLETE":
+            raise StoreDown(f"Redis at {self._where} lost a snapshot that was being written")
+        if answer != "OK":
+            raise Fenced(f"{answer}: another learner writes checkpoints of this model to {self._where}")
+        self._generation = generation
+        return manifest
+
+    def close(self) -> None:
+        self._redis.close()
+
+
+@contextmanager
+def _translated(where: str) -> Iterator[None]:
+    """Redis' errors as ours; the client has retried already."""
+    try:
+        yield
+    except redis.RedisError as error:
+        raise StoreDown(f"Redis at {where}: {' '.join(str(error).split())[:200]}") from error
+
+
+def _password(settings: StoreSettings) -> str | None:
+    if settings.password_file is not None:
+        return Path(settings.password_file).read_text(encoding="utf-8").splitlines()[0]
+    return settings.password.get_secret_value() if settings.password else None

@@ -1,0 +1,88 @@
+"""Streams of events: seeded ones with structure, and hypothesis strategies with everything that is hostile.
+
+Every row has the bias, 1 in slot 0, as the decoder makes it. Classes are 0 … 4; binary learners get their parity.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+
+from learners.batch import Batch
+
+CLASSES = 5
+SMALL, SPARSE = 8, 300
+"""Dimensions: all features in most rows, and few features of many."""
+
+
+class Stream(NamedTuple):
+    X: Batch
+    classes: np.ndarray
+    dim: int
+
+
+ODD_VALUES = [0.0, -0.0, 1.0, 0.1, 5e-324, -1e-310, 1e-162, 1e50, -1e50, 9.9e49, 3e49, 1e-50]
+REFUSED_VALUES = [1e60, -1e300, 1.1e50]
+WEIGHTS = [1.0, 1.0, 1.0, 0.0, 0.5, 3.7]
+ODD_WEIGHTS = [1e50, 1e-50, 1e20]
+REFUSED_WEIGHTS = [1e51, 1e-51, 5e-324, 1e308]
+
+
+def seeded(seed, rows, dim=SMALL, *, hostile=False):
+    """Rows that can be learned to a degree, of columns with different units; class k appears after k ninths."""
+    rng = np.random.default_rng(seed)
+    directions = rng.normal(size=(CLASSES, dim))
+    units = 10.0 ** rng.uniform(-1, 1, dim)
+    shift = rng.normal(size=dim)
+    made, classes, weights = [], [], []
+    for t in range(rows):
+        slots = np.flatnonzero(rng.random(dim - 1) < (0.8 if dim <= SMALL else 6 / dim)) + 1
+        x = rng.normal(size=slots.size) + shift[slots]
+        known = 1 + min(CLASSES - 1, 9 * t // rows)
+        classes.append(int(np.argmax(directions[:known, slots] @ x + rng.normal(size=known))))
+        x = np.where(rng.random(slots.size) < 0.1, 0.0, x * units[slots])
+        weight = rng.choice(WEIGHTS)
+        if rng.random() < 0.03:
+            slots, x = slots[:0], x[:0]
+        if hostile and rng.random() < 0.3:
+            x, weight = spoilt(rng, x, weight)
+        made.append(([0, *slots], [1.0, *x]))
+        weights.append(weight)
+    return Stream(Batch.from_rows(made, weights).validate(dim), np.array(classes), dim)
+
+
+def spoilt(rng, x, weight):
+    """A row gone wrong in one of five ways."""
+    way = rng.integers(5)
+    if way == 0:
+        return np.where(rng.random(x.size) < 0.5, rng.choice(ODD_VALUES, x.size), x), weight
+    if way == 1:
+        return np.where(rng.random(x.size) < 0.3, rng.choice(REFUSED_VALUES, x.size), x), weight
+    if way == 2:
+        return np.full(x.size, rng.choice(ODD_VALUES)), weight
+    if way == 3:
+        return x, rng.choice(ODD_WEIGHTS)
+    return x, rng.choice(REFUSED_WEIGHTS)
+
+
+VALUES = st.one_of(st.floats(-10, 10), st.sampled_from(ODD_VALUES), st.sampled_from(ODD_VALUES + REFUSED_VALUES))
+IMPORTANCES = st.one_of(st.sampled_from(WEIGHTS), st.sampled_from(WEIGHTS + ODD_WEIGHTS + REFUSED_WEIGHTS))
+
+
+@st.composite
+def streams(draw, max_rows=8):
+    """Short streams of rows that may be anything that `Batch.validate` lets through, in one of the two dimensions."""
+    dim = draw(st.sampled_from([SMALL, SPARSE]))
+    features = st.dictionaries(st.integers(1, dim - 1), VALUES, max_size=5)
+    events = draw(st.lists(st.tuples(features, IMPORTANCES, st.integers(0, CLASSES - 1)), min_size=1, max_size=max_rows))
+    rows = [([0, *sorted(row)], [1.0, *(row[slot] for slot in sorted(row))]) for row, _, _ in events]
+    X = Batch.from_rows(rows, [weight for _, weight, _ in events]).validate(dim)
+    return Stream(X, np.array([label for _, _, label in events]), dim)
+
+
+def labels(learner, stream):
+    """Class indices for a learner of several classes, else −1/+1."""
+    empty = stream.X.rows(0, 0)
+    if learner.scores(learner.init(stream.dim), empty).ndim == 2:
+        return stream.classes.astype(np.float64)
+    return np.where(stream.classes % 2 == 0, 1.0, -1.0)

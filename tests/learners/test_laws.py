@@ -1,0 +1,262 @@
+"""The four laws, and what follows from them, bit for bit, for every learner and every legal composition."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from specs import COMPOSITIONS, LEARNERS, ORDER, choices, built, leaves, name, nestings, specs, wrapped
+from streams import SMALL, SPARSE, labels, seeded, streams
+
+from learners.kernels import ACCEPTED, LARGEST_WEIGHT
+from learners.learner import flatten, restore, state_digest
+from learners.registry import kind_class, make
+
+SPECS = specs()
+every_spec = pytest.mark.parametrize("learner", SPECS, ids=name)
+few = settings(max_examples=4, derandomize=True, deadline=None)
+
+LONG = seeded(1, 60, SMALL, hostile=True)
+WIDE = seeded(2, 30, SPARSE, hostile=True)
+
+
+def same(one, other):
+    """Bit for bit: tells −0 from 0, and holds for NaN."""
+    return one.shape == other.shape and one.dtype == other.dtype and one.tobytes() == other.tobytes()
+
+
+def learned(learner, stream, cuts=()):
+    """Scores and digest after learning a stream in pieces."""
+    y, state = labels(learner, stream), learner.init(stream.dim)
+    ends = [*sorted(cuts), stream.X.size]
+    pieces = zip([0, *ends], ends, strict=False)
+    scores = [learner.learn(state, stream.X.rows(a, b), y[a:b]) for a, b in pieces]
+    return np.concatenate(scores), state_digest(state)
+
+
+def singles(stream):
+    return [stream.X.rows(t, t + 1) for t in range(stream.X.size)]
+
+
+@every_spec
+@few
+@given(stream=streams())
+@example(stream=LONG)
+@example(stream=WIDE)
+def test_learn_returns_what_scores_said_just_before(learner, stream):
+    y, state = labels(learner, stream), learner.init(stream.dim)
+    for t, event in enumerate(singles(stream)):
+        said = learner.scores(state, event)
+        assert same(learner.learn(state, event, y[t : t + 1]), said), f"at event {t}"
+
+
+@every_spec
+@few
+@given(stream=streams(), data=st.data())
+def test_any_cut_into_batches_gives_the_same(learner, stream, data):
+    cuts = data.draw(st.lists(st.integers(0, stream.X.size), max_size=4))
+    check_cuts(learner, stream, cuts)
+
+
+@every_spec
+@pytest.mark.parametrize(("stream", "cuts"), [(LONG, range(1, 60)), (WIDE, (7, 7, 20))], ids=["single", "pieces"])
+def test_any_cut_of_a_long_stream_gives_the_same(learner, stream, cuts):
+    check_cuts(learner, stream, cuts)
+
+
+def check_cuts(learner, stream, cuts):
+    whole, pieces = learned(learner, stream), learned(learner, stream, cuts)
+    assert same(whole[0], pieces[0])
+    assert whole[1] == pieces[1]
+
+
+@every_spec
+@few
+@given(stream=streams(), place=st.integers(0, 7))
+@example(stream=LONG, place=0)
+@example(stream=LONG, place=41)
+@example(stream=WIDE, place=20)
+def test_a_restored_state_goes_on_the_same(learner, stream, place):
+    place = min(place, stream.X.size)
+    y, state = labels(learner, stream), learner.init(stream.dim)
+    before = learner.learn(state, stream.X.rows(0, place), y[:place])
+    saved = {path: (a.tobytes(), a.dtype.str, a.shape) for path, a in flatten(state).items()}
+    arrays = {path: np.frombuffer(raw, kind).reshape(shape) for path, (raw, kind, shape) in saved.items()}
+    state = restore(learner.init(stream.dim), arrays)
+    after = learner.learn(state, stream.X.rows(place, stream.X.size), y[place:])
+    whole = learned(learner, stream)
+    assert same(np.concatenate([before, after]), whole[0])
+    assert state_digest(state) == whole[1]
+
+
+@every_spec
+@pytest.mark.parametrize("stream", [LONG, WIDE], ids=["long", "wide"])
+def test_scores_writes_nothing(learner, stream):
+    state = learner.init(stream.dim)
+    y, half = labels(learner, stream), stream.X.size // 2
+    learner.learn(state, stream.X.rows(0, half), y[:half])
+    X = read_only(stream.X)
+    before = state_digest(state)
+    batch = learner.scores(state, X)
+    assert state_digest(state) == before
+    assert same(batch, learner.scores(state, stream.X))
+    assert same(batch, np.concatenate([learner.scores(state, event) for event in singles(stream)]))
+
+
+@every_spec
+def test_learn_does_not_write_to_its_input(learner):
+    state = learner.init(LONG.dim)
+    X, y = LONG.X._replace(**{f: a.copy() for f, a in LONG.X._asdict().items()}), labels(learner, LONG)
+    wanted = y.copy()
+    learner.learn(state, X, y)
+    assert same(y, wanted)
+    assert all(same(a, b) for a, b in zip(X, LONG.X, strict=True))
+
+
+def read_only(X):
+    arrays = [array.copy() for array in X]
+    for array in arrays:
+        array.flags.writeable = False
+    return type(X)(*arrays)
+
+
+@every_spec
+@few
+@given(stream=streams())
+@example(stream=LONG)
+def test_refused_rows_and_rows_of_weight_0_change_no_bit(learner, stream):
+    y, state = labels(learner, stream), learner.init(stream.dim)
+    refused = learner.refusals(stream.X) != ACCEPTED
+    for t, event in enumerate(singles(stream)):
+        before = state_digest(state)
+        scores = learner.learn(state, event, y[t : t + 1])
+        assert np.isnan(scores).all() == refused[t]
+        if refused[t] or event.weights[0] == 0.0:
+            assert state_digest(state) == before
+    assert same(np.isnan(learner.scores(state, stream.X)).reshape(refused.size, -1).all(axis=1), refused)
+
+
+@every_spec
+@few
+@given(stream=streams(max_rows=12))
+@example(stream=LONG)
+@example(stream=WIDE)
+def test_hostile_rows_leave_everything_finite(learner, stream):
+    y, state = labels(learner, stream), learner.init(stream.dim)
+    scores = learner.learn(state, stream.X, y)
+    accepted = scores[learner.refusals(stream.X) == ACCEPTED]
+    assert not np.isnan(accepted).any()
+    assert not np.isposinf(accepted).any()
+    assert all(np.isfinite(array).all() for array in flatten(state).values())
+    w = inner(state).w
+    assert np.abs(w.scale * w.v).max() <= LARGEST_WEIGHT * (1 + 1e-12)
+    assert np.isfinite(learner.norm(state))
+    assert 0 <= learner.updates(state) <= stream.X.size
+    assert 0 <= learner.dropped(state) <= stream.X.size
+
+
+def inner(state):
+    """The leaf's own state; within one_vs_rest, that of all classes."""
+    for part in ("base", "classes"):
+        state = getattr(state, part, state)
+    return state
+
+
+BEYOND = {
+    "perceptron": {"eta": 1e200},
+    "pa": {"epsilon": 1e200},
+    "pa1": {"epsilon": 1e200, "C": 1e200},
+    "pa2": {"epsilon": 1e200, "C": 1e200},
+    "sgd-log": {"eta0": 1e200},
+}
+"""Parameters with which the first step already leaves the safe range."""
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+@pytest.mark.parametrize("outer", [(), *((c,) for kind in ORDER for c in choices(kind)), "all"], ids=str)
+def test_dropped_updates_are_counted_and_change_no_weight(kind, outer):
+    spec = {"kind": kind, **BEYOND[kind]}
+    for choice in [choices(kind)[0] for kind in ORDER] if outer == "all" else outer:
+        spec = wrapped(choice, spec)
+    learner = built(spec)
+    if learner is None:
+        assert (outer[0].get("mode"), kind) == ("vote", "sgd-log")
+        return
+    state = learner.init(SMALL)
+    X = seeded(3, 20).X.rows(0, 20)
+    X = X._replace(weights=np.ones(20))
+    scores = learner.learn(state, X, np.ones(20))
+    assert np.isfinite(scores).any()
+    assert not inner(state).w.v.any()
+    assert (learner.updates(state), learner.dropped(state)) == (0, 20)
+
+
+def test_a_step_beyond_the_largest_weight_is_dropped_whole():
+    learner = make("perceptron")
+    state = learner.init(3)
+    stream = seeded(0, 1, 3).X
+    X = type(stream).from_rows([([0, 1], [1.0, 1e50]), ([0, 1, 2], [1.0, -1e50, 1.0])], [1e50, 1e50])
+    scores = learner.learn(state, X, np.array([1.0, 1.0]))
+    assert scores[1] == 1e50 - 1e150
+    assert state.w.v.tolist() == [1e50, 1e100, 0.0]
+    assert (learner.updates(state), learner.dropped(state)) == (1, 1)
+
+
+def test_the_order_of_composition_is_the_only_one():
+    legal = {chain for chain in nestings() if all(built(nested(chain, kind)) for kind in LEARNERS)}
+    illegal = {chain for chain in nestings() if not any(built(nested(chain, kind)) for kind in LEARNERS)}
+    ascending = {chain for chain in nestings() if list(chain) == [kind for kind in ORDER if kind in chain]}
+    assert set(ORDER) == set(COMPOSITIONS)
+    assert legal == ascending
+    assert illegal == set(nestings()) - ascending
+
+
+def nested(chain, kind):
+    spec = {"kind": kind}
+    for outer in chain:
+        spec = {"kind": outer, "base": spec}
+    return spec
+
+
+def test_vote_is_refused_on_learners_that_move_at_every_event_and_nowhere_else():
+    vote = {"kind": "averaged", "mode": "vote"}
+    refused = {leaf["kind"] for leaf in leaves() if built({**vote, "base": leaf}) is None}
+    assert refused == {"sgd-log"}
+    with pytest.raises(ValueError, match="sgd-log updates at every event: use avg"):
+        make({**vote, "base": "sgd-log"})
+
+
+def test_specs_leave_no_kind_and_no_choice_out():
+    seen = set()
+    for learner in SPECS:
+        while learner is not None:
+            seen |= {(learner.kind, field, value) for field, value in learner if field != "base"}
+            learner = getattr(learner, "base", None)
+    for kind in LEARNERS | COMPOSITIONS:
+        for choice in choices(kind):
+            assert {(kind, field, value) for field, value in choice.items()} <= seen
+        numeric = [f for f, info in kind_class(kind).model_fields.items() if info.annotation in (int, float)]
+        for field in numeric:
+            default = kind_class(kind).model_fields[field].default
+            assert any(k == kind and f == field and v != default for k, f, v in seen)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda a: a | {"extra": np.zeros(1)}, "arrays do not fit this learner: extra"),
+        (lambda a: {path: a[path] for path in a if path != "w/v"}, "arrays do not fit this learner: w/v"),
+        (lambda a: a | {"w/v": np.zeros(4)}, r"w/v is float64\(4,\), this learner has float64\(3,\)"),
+        (lambda a: a | {"updates": np.zeros(1)}, r"updates is float64\(1,\), this learner has int64\(1,\)"),
+    ],
+)
+def test_arrays_of_another_learner_are_refused(change, words):
+    learner = make("pa")
+    with pytest.raises(ValueError, match=words):
+        restore(learner.init(3), change(flatten(learner.init(3))))
+
+
+def test_a_restored_state_shares_no_memory_with_what_it_came_from():
+    learner = make("averaged:base=pa")
+    state = learner.init(3)
+    copy = restore(learner.init(3), flatten(state))
+    assert not any(np.shares_memory(a, b) for a, b in zip(flatten(state).values(), flatten(copy).values(), strict=True))

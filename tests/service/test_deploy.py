@@ -1,0 +1,223 @@
+"""What is shipped beside the code: it parses, agrees with itself, and names only what the service has."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from service.metrics import Metrics
+from service.settings import Settings, load
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+DASHBOARDS = sorted((DEPLOY / "grafana" / "dashboards").glob("*.json"))
+PROMETHEUS = sorted((DEPLOY / "prometheus").glob("*.y*ml"))
+PROVISIONING = DEPLOY / "grafana" / "provisioning"
+CONFIG_IN_IMAGE = "/etc/onepass/config.yaml"
+
+
+def read_yaml(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def services() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = read_yaml(ROOT / "docker-compose.yml")["services"]
+    return found
+
+
+def binds(service: dict[str, Any]) -> dict[str, Path]:
+    """Path in the container -> path in the repository, of the mounts that are not named volumes."""
+    mounts = [mount.split(":") for mount in service.get("volumes", [])]
+    return {mount[1]: ROOT / mount[0] for mount in mounts if mount[0].startswith((".", "/"))}
+
+
+def dockerfile() -> list[tuple[str, str]]:
+    """(instruction, arguments), continued lines joined."""
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [(name, arguments.strip()) for name, _, arguments in (line.partition(" ") for line in lines)]
+
+
+def copied() -> list[str]:
+    return [source for name, arguments in dockerfile() if name == "COPY" for source in arguments.split()[:-1]]
+
+
+def composed_settings() -> Settings:
+    """What onepass reads in its container: the mounted file under the environment of the compose file."""
+    onepass = services()["onepass"]
+    return load(binds(onepass)[CONFIG_IN_IMAGE], onepass["environment"])
+
+
+def panels() -> list[Any]:
+    return [
+        pytest.param(panel, id=f"{path.stem}: {panel['title']}")
+        for path in DASHBOARDS
+        for panel in json.loads(path.read_text(encoding="utf-8"))["panels"]
+    ]
+
+
+def exported_names() -> set[str]:
+    """Every series name that a scrape of the service can hold."""
+    registry = CollectorRegistry()
+    Metrics(registry, model="m")
+    suffixes = {
+        "counter": ["_total"],
+        "histogram": ["_bucket", "_sum", "_count"],
+        "summary": ["_sum", "_count"],
+    }
+    return {
+        metric.name + suffix for metric in registry.collect() for suffix in suffixes.get(metric.type, [""])
+    } | {sample.name for metric in registry.collect() for sample in metric.samples}
+
+
+@pytest.mark.parametrize("path", sorted(DEPLOY.rglob("*.y*ml")), ids=lambda path: path.name)
+def test_every_yaml_file_is_a_mapping(path: Path):
+    assert isinstance(read_yaml(path), dict)
+
+
+def test_compose_has_the_loop_and_what_watches_it():
+    assert {"kafka", "redis", "onepass", "prometheus", "grafana"} <= services().keys()
+
+
+def test_compose_mounts_only_what_the_repository_has():
+    mounted = [source for service in services().values() for source in binds(service).values()]
+    assert mounted
+    assert [source for source in mounted if not source.exists()] == []
+
+
+def test_named_volumes_are_declared():
+    used = {
+        mount.split(":")[0]
+        for service in services().values()
+        for mount in service.get("volumes", [])
+        if not mount.startswith((".", "/"))
+    }
+    assert used == read_yaml(ROOT / "docker-compose.yml")["volumes"].keys()
+
+
+def test_ports_are_published_on_the_loopback_only():
+    ports = [port for service in services().values() for port in service.get("ports", [])]
+    assert ports
+    assert [port for port in ports if not str(port).startswith("127.0.0.1:")] == []
+
+
+def test_redis_keeps_what_it_acknowledged():
+    command = services()["redis"]["command"]
+    options = dict(zip(command[1::2], command[2::2], strict=True))
+    assert options == {"--appendonly": "yes", "--appendfsync": "always", "--maxmemory-policy": "noeviction"}
+
+
+def test_onepass_waits_for_healthy_services_and_its_topics():
+    waits = {name: wait["condition"] for name, wait in services()["onepass"]["depends_on"].items()}
+    healthy = {name for name, condition in waits.items() if condition == "service_healthy"}
+    assert healthy == {"kafka", "redis"}
+    assert all("healthcheck" in services()[name] for name in healthy)
+    assert waits["topics"] == "service_completed_successfully"
+
+
+def test_config_loads_and_names_the_services_and_topics_of_compose():
+    settings = composed_settings()
+    assert settings.dead_letters is not None
+    kafka_urls = [urlsplit(settings.source.url), urlsplit(settings.dead_letters.url)]
+    assert {(url.scheme, url.netloc) for url in kafka_urls} == {("kafka", "kafka:9092")}
+    script = services()["topics"]["command"][0]
+    created = re.search(r"for topic in (.+); do", script)
+    assert created
+    assert {url.path.removeprefix("/") for url in kafka_urls} == set(created[1].split())
+    assert urlsplit(settings.store.url).netloc == "redis:6379"
+
+
+def test_everybody_agrees_on_the_port():
+    api = composed_settings().api
+    assert api.host == "0.0.0.0"
+    assert services()["onepass"]["ports"] == [f"127.0.0.1:{api.port}:{api.port}"]
+    scrapes = read_yaml(DEPLOY / "prometheus" / "prometheus.yml")["scrape_configs"]
+    targets = [
+        target for scrape in scrapes for static in scrape["static_configs"] for target in static["targets"]
+    ]
+    assert targets == [f"onepass:{api.port}"]
+    assert f"http://127.0.0.1:{api.port}/healthz" in dict(dockerfile())["HEALTHCHECK"]
+    assert dict(dockerfile())["EXPOSE"] == str(api.port)
+
+
+def test_image_runs_onepass_as_a_numeric_user_that_is_not_root():
+    steps = dict(dockerfile())  # the last of each instruction holds
+    # By number, since an orchestrator that demands "not root" cannot look a name up.
+    assert re.fullmatch(r"[1-9]\d*(:[1-9]\d*)?", steps["USER"])
+    assert json.loads(steps["ENTRYPOINT"]) == ["onepass"]
+    assert json.loads(steps["CMD"]) == ["run", "--config", CONFIG_IN_IMAGE]
+
+
+def test_image_is_built_from_files_that_exist_and_are_let_through():
+    assert [source for source in copied() if not (ROOT / source).exists()] == []
+    ignore = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert {line[1:] for line in ignore if line.startswith("!")} == set(copied())
+
+
+def test_health_check_is_a_program():
+    command = json.loads(dict(dockerfile())["HEALTHCHECK"].partition(" CMD ")[2])
+    assert command[:2] == ["python", "-c"]
+    compile(command[2], "HEALTHCHECK", "exec")
+
+
+def test_grafana_finds_its_dashboards_and_its_datasource():
+    mounted = binds(services()["grafana"])
+    assert mounted["/etc/grafana/provisioning"] == PROVISIONING
+    providers = read_yaml(PROVISIONING / "dashboards" / "onepass.yaml")["providers"]
+    assert [mounted[provider["options"]["path"]] for provider in providers] == [DASHBOARDS[0].parent]
+    sources = read_yaml(PROVISIONING / "datasources" / "prometheus.yaml")["datasources"]
+    assert [(source["uid"], source["type"], source["url"]) for source in sources] == [
+        ("prometheus", "prometheus", "http://prometheus:9090")
+    ]
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_dashboard_is_whole(path: Path):
+    board = json.loads(path.read_text(encoding="utf-8"))
+    assert board["uid"]
+    assert "id" not in board, "an id belongs to one Grafana's database"
+    assert [variable["name"] for variable in board["templating"]["list"]] == ["model"]
+    ids = [panel["id"] for panel in board["panels"]]
+    assert len(ids) == len(set(ids))
+    cells = [
+        (x, y)
+        for at in (panel["gridPos"] for panel in board["panels"])
+        for x in range(at["x"], at["x"] + at["w"])
+        for y in range(at["y"], at["y"] + at["h"])
+    ]
+    assert len(cells) == len(set(cells)), "two panels overlap"
+    assert max(x for x, _ in cells) < 24
+
+
+@pytest.mark.parametrize("panel", panels())
+def test_panel_says_what_it_shows(panel: dict[str, Any]):
+    assert panel["description"]
+    assert panel["fieldConfig"]["defaults"]["unit"]
+    assert panel["targets"]
+    for target in panel["targets"]:
+        assert target["legendFormat"]
+        assert target["datasource"]["uid"] == "prometheus"
+        # Each of our series is of the chosen model: two models in one graph would be summed.
+        assert len(re.findall(r"\bonepass_\w+", target["expr"])) == target["expr"].count('model="$model"')
+
+
+@pytest.mark.parametrize("path", [*DASHBOARDS, *PROMETHEUS], ids=lambda path: path.name)
+def test_named_metrics_are_exported(path: Path):
+    named = set(re.findall(r"\bonepass_\w+", path.read_text(encoding="utf-8")))
+    assert named - exported_names() == set()
+
+
+def test_promtool_accepts_the_prometheus_config():
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed: the Prometheus config is only parsed, not checked")
+    config = DEPLOY / "prometheus" / "prometheus.yml"
+    check = subprocess.run([promtool, "check", "config", config], capture_output=True, text=True, check=False)
+    assert check.returncode == 0, check.stdout + check.stderr

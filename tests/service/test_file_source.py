@@ -1,0 +1,101 @@
+"""What only a file does as a log: an order drawn from a seed, a limit, another pass, and rows made into events."""
+
+import json
+
+import numpy as np
+import pytest
+
+from service.files import events, scan
+from service.settings import BadSettings
+from service.sources.contract import SourceDown, SourceLost
+from service.sources.file import FileSource
+
+ROWS = 50
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("n,word,label\n" + "".join(f"{n},w{n % 3},{(-1) ** n}\n" for n in range(ROWS)))
+    return path
+
+
+def drain(source: FileSource, most: int = 7) -> list[int]:
+    """The `n` of each row delivered."""
+    numbers: list[int] = []
+    while not source.exhausted:
+        numbers += [json.loads(record.value)["features"]["n"] for record in source.poll(0, most)]
+    return numbers
+
+
+def test_the_shuffle_is_the_documented_permutation(path):
+    source = FileSource(scan(path), shuffle=3)
+    draws = np.random.default_rng(3)
+    assert drain(source) == draws.permutation(ROWS).tolist()
+    source.again()
+    assert source.lag() == {"0": ROWS}
+    assert drain(source) == draws.permutation(ROWS).tolist()
+
+
+def test_file_order_without_a_shuffle_on_every_pass(path):
+    source = FileSource(scan(path))
+    assert drain(source) == list(range(ROWS))
+    assert source.poll(0, 5) == []
+    source.again()
+    assert drain(source) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("shuffle", [None, 5])
+def test_the_limit_takes_the_first_of_the_order(path, shuffle):
+    whole = drain(FileSource(scan(path), shuffle=shuffle))
+    limited = FileSource(scan(path), shuffle=shuffle, limit=12)
+    assert limited.lag() == {"0": 12}
+    assert drain(limited) == whole[:12]
+    assert drain(FileSource(scan(path), shuffle=shuffle, limit=1000)) == whole
+    with pytest.raises(SourceLost):
+        limited.seek({"0": "13"})
+
+
+@pytest.mark.parametrize("shuffle", [None, 5])
+def test_another_source_goes_on_where_the_first_stopped(path, shuffle):
+    whole = drain(FileSource(scan(path), shuffle=shuffle))
+    first = FileSource(scan(path), shuffle=shuffle)
+    head = first.poll(0, 9) + first.poll(0, 9)
+    assert first.positions() == {"0": "18"} == {head[-1].partition: head[-1].after}
+    first.close()
+    second = FileSource(scan(path), shuffle=shuffle)
+    second.seek(first.positions())
+    assert second.lag() == {"0": ROWS - 18}
+    assert drain(second) == whole[18:]
+
+
+def test_a_path_of_rows_is_converted_as_the_scan_does(path):
+    assert [record.value for record in FileSource(path).poll(0, ROWS)] == list(events(scan(path)))
+
+
+def test_a_path_of_json_lines_passes_unchanged(tmp_path):
+    path = tmp_path / "x.jsonl"
+    lines = [b'{"features": {"a":  1}, "label": 1}', b'{"flat": 1}', b"no json"]
+    path.write_bytes(b"\n".join(lines))
+    assert [record.value for record in FileSource(path).poll(0, 9)] == lines
+
+
+@pytest.mark.parametrize("position", ["51", "-1", "a"])
+def test_a_position_outside_the_file_is_lost(path, position):
+    with pytest.raises(SourceLost):
+        FileSource(path).seek({"0": position})
+
+
+def test_a_file_that_goes_or_shrinks_is_noticed(path):
+    file = scan(path)
+    source = FileSource(file)
+    path.write_text("n,word,label\n1,x,1\n")
+    with pytest.raises(SourceLost, match="fewer rows"):
+        source.poll(0, ROWS)
+    with pytest.raises(SourceLost, match="changed"):
+        FileSource(file, shuffle=1)
+    path.unlink()
+    with pytest.raises(SourceDown):
+        source.lag()
+    with pytest.raises(BadSettings):
+        FileSource(path)
