@@ -45,7 +45,7 @@ class Layout(Protocol):
 class Learner(BaseModel):
     """Subclasses give `init`, `score_rows`, `learn_rows`, `updates`, `dropped` and `norm`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     kind: str
 

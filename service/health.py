@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field
 
-from service.store import Manifest
+from service.checkpoints import Manifest
 
 
 @dataclass

@@ -6,17 +6,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from learners.batch import Array
 from learners.evaluation import Progress, fresh_progress, record
 from learners.kernels import ACCEPTED, REFUSALS
 from learners.learner import Learner, flatten, restore, state_digest
 from learners.outputs import predicted
+from service.errors import Protective
 from service.events import Decoder, Event, batch
 from service.labels import Labels
 from service.settings import Features, Label
 from service.snapshot import Snapshot
 
 
-class Mismatch(Exception):
+class Mismatch(Protective):
     """A checkpoint that was made with another learner, other features or other labels than the configuration has."""
 
 
@@ -92,6 +94,20 @@ class Model:
                 else Prediction(self.labels.label(guesses[row]), _finite(best[row]), version)
                 for row in range(X.size)
             ]
+
+    def examine(self, events: Sequence[Event]) -> tuple[Array, Array]:
+        """Numbers and scores of labelled events, without learning from them; unknown labels and refused rows left out.
+
+        A class that the model has never seen counts as an error, not as unknown.
+        """
+        with self._lock:
+            known = Labels(self._label, self.labels.names)
+            numbers = [None if event.label is None else known.number(event.label) for event in events]
+            kept = [place for place, number in enumerate(numbers) if number is not None]
+            scores = self.learner.scores(self.state, batch([events[place] for place in kept]))
+            y = np.array([numbers[place] for place in kept], np.float64)
+            fine = ~np.isnan(scores).reshape(y.size, -1).any(axis=1)
+            return y[fine], scores[fine]
 
     def updates(self) -> int:
         """Events that moved a weight."""

@@ -22,15 +22,12 @@ from pydantic import (
 
 from learners.learner import Learner
 from learners.registry import first_error, make, nearest
+from service.errors import BadSettings
 
 PREFIX = "ONEPASS_"
 NOT_SETTINGS = {"ONEPASS_DATA", "ONEPASS_CACHE_DIR", "ONEPASS_FAILPOINT"}
 VERBATIM = {"password"}
 """Settings whose variable is not read as YAML: a password may look like anything."""
-
-
-class BadSettings(ValueError):
-    """A configuration that cannot be used; the message is one line and says what to do."""
 
 
 class Group(BaseModel):

@@ -20,6 +20,7 @@ import redis
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
+from service.checkpoints import Corrupt, Fenced, Manifest, StoreDown
 from service.settings import StoreSettings, without_password
 from service.snapshot import BadSnapshot, Snapshot, decode, encode
 
@@ -55,33 +56,8 @@ return 'OK'
 """
 
 
-class StoreDown(Exception):
-    """Redis cannot be reached or does not take writes now; trying again later is right."""
-
-
-class Fenced(Exception):
-    """Another learner has taken over; what this one holds must not be written."""
-
-
-class Corrupt(Exception):
-    """The newest checkpoint cannot be read; starting from nothing instead would lose the model."""
-
-
-class Manifest(msgspec.Struct, frozen=True):
-    """What is known of a generation without loading it."""
-
-    generation: int
-    commit: str
-    token: str
-    created: float
-    blob: str
-    size: int
-    events: int
-    state_digest: str
-
-
-class Store:
-    """The checkpoints of one model. The learner calls `acquire`, `load`, `save`; a replica only `newest` and `read`."""
+class RedisStore:
+    """The checkpoints of one model."""
 
     def __init__(self, settings: StoreSettings, name: str) -> None:
         self._where = without_password(settings.url)
@@ -99,24 +75,16 @@ class Store:
             protocol=3,
         )
 
-    @property
-    def generation(self) -> int:
-        """The generation last loaded or written."""
-        return self._generation
-
     def acquire(self) -> None:
-        """Take the fencing number: from now on no earlier learner can write."""
         with _translated(self._where):
             self._token = self._redis.eval(ACQUIRE, 1, f"{self._prefix}:token", uuid.uuid4().hex).decode()
 
-    def load(self) -> Snapshot | None:
-        """The newest checkpoint, from which the next generation counts; None if there has never been one."""
+    def load(self) -> tuple[Manifest, Snapshot] | None:
         manifest = self.newest()
         self._generation = manifest.generation if manifest else 0
-        return self.read(manifest) if manifest else None
+        return (manifest, self.read(manifest)) if manifest else None
 
     def newest(self) -> Manifest | None:
-        """The newest generation, without its bytes."""
         with _translated(self._where):
             head = self._redis.lindex(f"{self._prefix}:head", 0)
         try:
@@ -125,7 +93,6 @@ class Store:
             raise Corrupt(f"{self._prefix}:head in {self._where} is not a manifest: {error}") from error
 
     def read(self, manifest: Manifest) -> Snapshot:
-        """The bytes of a generation, checked."""
         with _translated(self._where):
             data = self._redis.get(manifest.blob)
         try:
@@ -134,7 +101,6 @@ class Store:
             raise Corrupt(f"generation {manifest.generation} in {self._where}: {error}") from error
 
     def save(self, snapshot: Snapshot) -> Manifest:
-        """Make a snapshot the newest generation, whole or not at all."""
         data = encode(snapshot)
         generation = self._generation + 1
         manifest = Manifest(

@@ -9,14 +9,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
+from service.checkpoints import Store, StoreDown
 from service.events import Decoder, Event, Reject
 from service.health import Health
 from service.metrics import Metrics
 from service.model import Model
-from service.settings import Settings
 from service.sources.contract import Entry, Record, Sink, Source, SourceDown
-from service.store import Store, StoreDown
 
 log = logging.getLogger("onepass")
 
@@ -28,12 +28,23 @@ LONGEST_LETTER = 900_000
 """Bytes of a rejected event that are kept: with its headers it must fit a broker's limit for one message."""
 
 
+class Pace(NamedTuple):
+    """How much is done between two looks up."""
+
+    records: int
+    """Most records of one round."""
+    seconds: float
+    events: int
+    """A checkpoint is due after so many seconds or events, whichever comes first."""
+
+
 class Worker:
     """One thread that turns the log into learned state."""
 
     def __init__(
         self,
-        settings: Settings,
+        name: str,
+        pace: Pace,
         model: Model,
         decoder: Decoder,
         store: Store,
@@ -44,7 +55,8 @@ class Worker:
         *,
         until_end: bool = False,
     ) -> None:
-        self._settings = settings
+        self._name = name
+        self._pace = pace
         self._model = model
         self._decoder = decoder
         self._store = store
@@ -60,13 +72,15 @@ class Worker:
         self._since = 0
         self._saved_at = self._lag_at = time.monotonic()
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, stop: threading.Event, after_round: Callable[[], None] = lambda: None) -> None:
         """Learn until told to stop (or until the end), whatever is away meanwhile; then leave a last checkpoint."""
         wait = FIRST_WAIT
         while not stop.is_set() and not self._finished():
             try:
                 self.step()
-                self._health.trouble = ""
+                after_round()
+                if self._health.source_up and self._health.store_up:
+                    self._health.trouble = ""
                 wait = FIRST_WAIT
             except (SourceDown, StoreDown) as error:
                 self._note(error)
@@ -75,10 +89,10 @@ class Worker:
         self._finish()
 
     def step(self) -> None:
-        """Connect if need be, then one round: up to `poll_records` records from the log into the state."""
+        """Connect if need be, then one round: records from the log into the state."""
         source = self._source or self._connected()
         self._keep_letters()
-        records = source.poll(POLL_SECONDS, self._settings.poll_records)
+        records = source.poll(POLL_SECONDS, self._pace.records)
         if records:
             self._learn(records)
             self._positions = source.positions()
@@ -91,13 +105,13 @@ class Worker:
         """Restore the newest checkpoint (once), reach the log, and go on where the state is."""
         if self._positions is None:
             self._store.acquire()
-            snapshot = self._store.load()
-            if snapshot is not None:
+            stored = self._store.load()
+            if stored is not None:
+                self._health.checkpoint, snapshot = stored
                 self._model.restore(snapshot)
-                self._health.checkpoint = self._store.newest()
-                log.info("restored generation %s: %s events", self._store.generation, snapshot.events)
+                log.info("restored generation %s: %s events", stored[0].generation, snapshot.events)
             self._health.store_up = True
-            restored = snapshot.positions if snapshot else {}
+            restored = stored[1].positions if stored else {}
         else:
             restored = self._positions
         source = self._open_source()
@@ -132,7 +146,7 @@ class Worker:
 
     def _letter(self, record: Record, reason: str) -> Entry:
         """The event as it came, with why and where; its key is its place, so a repetition can be recognised."""
-        place = f"{self._settings.name}:{record.partition}:{record.position}"
+        place = f"{self._name}:{record.partition}:{record.position}"
         headers = {"reason": reason, "partition": record.partition, "position": record.position}
         if len(record.value) > LONGEST_LETTER:
             headers["bytes"] = str(len(record.value))
@@ -157,8 +171,8 @@ class Worker:
             self._health.source_up = True
 
     def _due(self) -> bool:
-        waited = time.monotonic() - self._saved_at >= self._settings.store.every_seconds
-        return self._since >= self._settings.store.every_events or (self._since > 0 and waited)
+        waited = time.monotonic() - self._saved_at >= self._pace.seconds
+        return self._since >= self._pace.events or (self._since > 0 and waited)
 
     def _checkpoint(self) -> None:
         assert self._positions is not None

@@ -21,6 +21,9 @@ MODES: dict[Average, int] = {"none": NONE, "avg": AVG, "vote": VOTE}
 
 SMALLEST_SCALE = 1e-100
 
+SMALLEST_TICK = 1e-6
+"""Smallest share of the clock that a scale may be: added to a clock much larger, it would be lost to rounding."""
+
 
 class Weights(NamedTuple):
     """`total` and `upto` are empty unless averaged."""
@@ -82,7 +85,7 @@ class LinearLearner(Learner):
         return int(state.dropped[0])
 
     def norm(self, state: State) -> float:
-        return float(state.w.scale[0] * np.sqrt(np.square(state.w.v).sum()))
+        return float(np.sqrt(np.square(state.w.scale[0] * state.w.v).sum()))
 
 
 @kernel
@@ -161,7 +164,7 @@ def shrink_all_but_bias(w: Weights, factor: float) -> None:
     """`w_j *= factor`, 0 ≤ factor ≤ 1, for every slot but the bias, in O(1): the bias is divided in return."""
     if factor == 1.0:
         return
-    if w.scale[0] * factor < SMALLEST_SCALE:
+    if w.scale[0] * factor < max(SMALLEST_SCALE, SMALLEST_TICK * w.clock[0]):
         fold(w, factor)
         return
     settle(w, BIAS)
@@ -171,13 +174,18 @@ def shrink_all_but_bias(w: Weights, factor: float) -> None:
 
 @kernel
 def fold(w: Weights, factor: float) -> None:
-    """Multiply the scale (and the factor) into every weight: O(dim), once in some hundred digits of shrinking."""
+    """Multiply the scale (and the factor) into every weight, and set the clock back: O(dim).
+
+    Happens once in a hundred digits of shrinking; averaged, once in six, or in a million events.
+    """
     for slot in range(w.v.size):
         settle(w, slot)
         w.v[slot] *= w.scale[0]
         if slot != BIAS:
             w.v[slot] *= factor
     w.scale[0] = 1.0
+    w.clock[0] = 0.0
+    w.upto[:] = 0.0
 
 
 @kernel

@@ -6,10 +6,10 @@ Conversion depends on the row and the scan only, so any order and any cut of the
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from service.errors import BadSettings
 from service.files import delimited, jsonl, svmlight
 from service.files.datafile import DataFile
 from service.files.reading import chunks, format_of, records
-from service.settings import BadSettings
 
 Convert = Callable[[Sequence[bytes]], list[bytes]]
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from service.errors import BadSettings
 from service.files.reading import Format
-from service.settings import BadSettings, canonical_label
+from service.settings import canonical_label
 
 Sign = Literal["positive", "negative", "word"]
 

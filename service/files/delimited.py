@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
+from service.errors import BadSettings
 from service.files.datafile import DataFile, Labels, check_label_name, number
 from service.files.reading import MAX_RECORD, chunks, records
-from service.settings import BadSettings
 
 ABSENT = {"", "?"}
 REMEMBERED = 200_000

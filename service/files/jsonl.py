@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from service.errors import BadSettings
 from service.files.datafile import DataFile, Labels, check_label_name
 from service.files.reading import records
-from service.settings import BadSettings
 
 BESIDE = ("id", "weight", "ts")
 """Fields of a flat object that stay beside the features."""

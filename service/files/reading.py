@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Literal, TypeVar, cast
 
-from service.settings import BadSettings
+from service.errors import BadSettings
 
 Format = Literal["svmlight", "csv", "jsonl"]
 T = TypeVar("T")

@@ -9,9 +9,10 @@ from itertools import chain
 
 import msgspec
 
+from service.errors import BadSettings
 from service.files.datafile import DataFile
 from service.files.delimited import label_json
-from service.settings import BadSettings, Features, Label, canonical_label
+from service.settings import Features, Label, canonical_label
 
 SHOWN = 10
 HINT = "give --positive V or --multiclass"

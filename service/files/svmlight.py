@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
+from service.errors import BadSettings
 from service.files.datafile import DataFile, Labels, check_label_name, number
 from service.files.reading import records
-from service.settings import BadSettings
 
 MAX_INDEX = 1 << 22
 """Every index up to the largest is a declared column; beyond this, hashing is the better way."""

@@ -53,6 +53,13 @@ def open_sink(url: str) -> Sink:
     return cast("Sink", make(*_server_and_name(address)))
 
 
+def create_log(url: str) -> None:
+    """Make sure that there is a log to append to; a Redis stream comes into being with its first entry."""
+    address = _split(url)
+    if address.scheme == "kafka":
+        importlib.import_module("service.sources.kafka_topics").create_topic(*_server_and_name(address))
+
+
 def dead_url(source_url: str) -> str | None:
     """Where what a source rejects goes unless told otherwise; a file has no such place."""
     address = _split(source_url)

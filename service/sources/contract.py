@@ -1,4 +1,4 @@
-"""What the worker asks of a log, whichever it is: records in order, a position to come back to, and a place for bad ones.
+"""What the worker asks of a log, whichever it is: records in order, and a position to come back to.
 
 A position is opaque text of the source's own making; only the source that made it reads it. `Record.after` is where to
 go on once the record is dealt with, so a checkpoint holds exactly the positions of what it has applied.
@@ -6,6 +6,8 @@ go on once the record is dealt with, so a checkpoint holds exactly the positions
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
+
+from service.errors import Protective
 
 Positions = dict[str, str]
 """Next position per partition."""
@@ -15,7 +17,7 @@ class SourceDown(Exception):
     """The log cannot be reached or read now; trying again later is right."""
 
 
-class SourceLost(Exception):
+class SourceLost(Protective):
     """The log no longer holds what a position points at; going on would lose or repeat events."""
 
 

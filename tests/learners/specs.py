@@ -4,21 +4,20 @@ import itertools
 import types
 import typing
 
+from streams import CLASSES
+
 from learners.learner import Learner
 from learners.registry import COMPOSITIONS, LEARNERS, kind_class, make
 
 ORDER = ("averaged", "one_vs_rest", "scaled")
 """From the inside out; the only order of composition."""
 
-CLASSES = 5
-"""Room in every one_vs_rest: streams have so many classes."""
-
 FOLDING = {"kind": "sgd-log", "lam": 4900.0, "horizon": 1000}
 """Shrinks to a tenth or less per event, so that the scale is folded into the weights now and then."""
 
 
 def specs():
-    """Every learner that the laws must hold for, as `(learner)` objects with distinct names."""
+    """Every learner that the laws must hold for, each once."""
     composed = [spec for leaf in [*leaves(), FOLDING] for spec in compositions(leaf)]
     learners = [made for spec in [*composed, *numbers()] if (made := built(spec)) is not None]
     return list({name(learner): learner for learner in learners}.values())
@@ -85,7 +84,7 @@ def built(spec):
 
 
 def name(learner: Learner):
-    """Short and unique, e.g. `scaled(center=True,averaged(pa1()))`: what differs from the defaults."""
+    """The kinds and what differs from their defaults, e.g. `scaled(center=True,averaged(pa1()))`."""
     shown = []
     for field, value in learner.model_dump(exclude={"kind", "base", "max_classes"}).items():
         if value != type(learner).model_fields[field].default:

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from learners.batch import Batch
 
 CLASSES = 5
+"""Labels in every stream, and room in every one_vs_rest."""
+
 SMALL, SPARSE = 8, 300
 """Dimensions: all features in most rows, and few features of many."""
 
@@ -74,7 +76,9 @@ def streams(draw, max_rows=8):
     """Short streams of rows that may be anything that `Batch.validate` lets through, in one of the two dimensions."""
     dim = draw(st.sampled_from([SMALL, SPARSE]))
     features = st.dictionaries(st.integers(1, dim - 1), VALUES, max_size=5)
-    events = draw(st.lists(st.tuples(features, IMPORTANCES, st.integers(0, CLASSES - 1)), min_size=1, max_size=max_rows))
+    events = draw(
+        st.lists(st.tuples(features, IMPORTANCES, st.integers(0, CLASSES - 1)), min_size=1, max_size=max_rows)
+    )
     rows = [([0, *sorted(row)], [1.0, *(row[slot] for slot in sorted(row))]) for row, _, _ in events]
     X = Batch.from_rows(rows, [weight for _, weight, _ in events]).validate(dim)
     return Stream(X, np.array([label for _, _, label in events]), dim)

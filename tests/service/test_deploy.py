@@ -72,9 +72,9 @@ def exported_names() -> set[str]:
         "histogram": ["_bucket", "_sum", "_count"],
         "summary": ["_sum", "_count"],
     }
-    return {
-        metric.name + suffix for metric in registry.collect() for suffix in suffixes.get(metric.type, [""])
-    } | {sample.name for metric in registry.collect() for sample in metric.samples}
+    return {metric.name + suffix for metric in registry.collect() for suffix in suffixes.get(metric.type, [""])} | {
+        sample.name for metric in registry.collect() for sample in metric.samples
+    }
 
 
 @pytest.mark.parametrize("path", sorted(DEPLOY.rglob("*.y*ml")), ids=lambda path: path.name)
@@ -139,9 +139,7 @@ def test_everybody_agrees_on_the_port():
     assert api.host == "0.0.0.0"
     assert services()["onepass"]["ports"] == [f"127.0.0.1:{api.port}:{api.port}"]
     scrapes = read_yaml(DEPLOY / "prometheus" / "prometheus.yml")["scrape_configs"]
-    targets = [
-        target for scrape in scrapes for static in scrape["static_configs"] for target in static["targets"]
-    ]
+    targets = [target for scrape in scrapes for static in scrape["static_configs"] for target in static["targets"]]
     assert targets == [f"onepass:{api.port}"]
     assert f"http://127.0.0.1:{api.port}/healthz" in dict(dockerfile())["HEALTHCHECK"]
     assert dict(dockerfile())["EXPOSE"] == str(api.port)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from service.files import events, scan
-from service.settings import BadSettings
+from service.errors import BadSettings
 from service.sources.contract import SourceDown, SourceLost
 from service.sources.file import FileSource
 

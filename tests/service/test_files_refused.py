@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from service.files import events, scan
-from service.settings import BadSettings
+from service.errors import BadSettings
 
 
 @pytest.fixture

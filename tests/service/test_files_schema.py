@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from service.files import aligned, events, features_of, label_of, scan
-from service.settings import BadSettings
+from service.errors import BadSettings
 
 
 @pytest.fixture

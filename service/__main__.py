@@ -1,0 +1,75 @@
+"""The command `onepass`: choose the subcommand, import only what it needs, turn its outcome into an exit status.
+
+0 done, 1 failed, 2 wrong usage, configuration or input file, 3 stopped to protect the state.
+"""
+
+import argparse
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from service.errors import BadSettings, Protective
+from service.kernel_cache import use_kernel_cache
+
+COMMANDS = {
+    "demo": ("service.cli.demo", "the whole loop on embedded parts, with a stream that drifts"),
+    "run": ("service.cli.roles", "learn from the log and serve predictions, in one process"),
+    "learn": ("service.cli.roles", "only learn; predictions are served by others"),
+    "serve": ("service.cli.roles", "only serve, following the checkpoints of a learner"),
+    "replay": ("service.cli.replay", "one honest pass over a file"),
+    "produce": ("service.cli.produce", "feed a file's events to a topic or stream"),
+    "learners": ("service.cli.learners", "every learner, with its parameters and its paper"),
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, saying in one line what is wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line."""
+    summary = "\n".join(f"  {name:9} {text}" for name, (_, text) in COMMANDS.items())
+    parser = Parser(
+        "onepass",
+        description="Learn a classifier from a message queue in one pass, and serve it while it learns.",
+        epilog=f"commands:\n{summary}\n\nexample:\n  onepass demo --seconds 20",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", choices=COMMANDS, metavar="command", help="one of the commands below")
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    chosen = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs every refused reconnect; the worker says it once
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    use_kernel_cache()
+    module = importlib.import_module(COMMANDS[chosen.command][0])
+    own = Parser(
+        f"onepass {chosen.command}",
+        description=COMMANDS[chosen.command][1].capitalize() + ".",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.configure(own)
+    try:
+        status: int = module.execute(chosen.command, own.parse_args(chosen.rest))
+    except BadSettings as error:
+        print(f"onepass {chosen.command}: {error}", file=sys.stderr)
+        return 2
+    except Protective as error:
+        print(f"onepass {chosen.command}: stopped to protect the state: {error}", file=sys.stderr)
+        return 3
+    except KeyboardInterrupt:
+        return 0
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone; nothing is left to say
+        return 0
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""The composition root: build a role, serve HTTP in the main thread, learn or follow in another, stop cleanly."""
+
+import logging
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import uvicorn
+from prometheus_client import CollectorRegistry
+
+from learners.warmup import warm
+from service.api import make_app
+from service.errors import BadSettings, Protective, refused
+from service.events import Decoder
+from service.follower import Follower
+from service.health import Health
+from service.metrics import Metrics
+from service.model import Model
+from service.settings import Settings
+from service.sources import create_log, dead_url, open_sink, open_source
+from service.sources.contract import Sink
+from service.status import status_of
+from service.store import RedisStore
+from service.worker import Pace, Worker
+
+log = logging.getLogger("onepass")
+
+Role = Literal["run", "learn", "serve"]
+
+STOP_SECONDS = 10.0
+SWITCH_SECONDS = 0.0005
+"""How long the learner may keep the interpreter from a waiting prediction; the default of 5 ms is felt in the tail."""
+
+
+class Service:
+    """One process of one model."""
+
+    def __init__(self, settings: Settings, role: Role, *, until_end: bool = False) -> None:
+        self.settings = settings
+        self.health = Health()
+        self.failure: BaseException | None = None
+        self._role = role
+        self._stop = threading.Event()
+        self._decoder = Decoder(settings.features, settings.label, settings.limits)
+        with refused():
+            self.model = Model(settings.learner, settings.features, settings.label, self._decoder)
+        self._metrics = Metrics(CollectorRegistry(), settings.name)
+        self._work = self._follower() if role == "serve" else self._worker(until_end=until_end)
+        self._socket = _bound(settings.api.host, settings.api.port)
+        self.port = self._socket.getsockname()[1]
+        app = make_app(
+            settings, self._decoder, self.model, self._metrics, self.health, predicts=role in {"run", "serve"}
+        )
+        self._server = _Server(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=5,
+                lifespan="off",
+            )
+        )
+
+    def _worker(self, *, until_end: bool) -> Worker:
+        store = self.settings.store
+        pace = Pace(self.settings.poll_records, store.every_seconds, store.every_events)
+        source, letters = self.settings.source, self.settings.dead_letters
+        with refused():
+            letters_url = letters.url if letters else dead_url(source.url)
+
+        def sink() -> Sink | None:
+            if letters_url is None:
+                return None
+            create_log(letters_url)
+            return open_sink(letters_url)
+
+        return Worker(
+            self.settings.name,
+            pace,
+            self.model,
+            self._decoder,
+            RedisStore(self.settings.store, self.settings.name),
+            lambda: open_source(source.url, source.start),
+            sink,
+            self._metrics,
+            self.health,
+            until_end=until_end,
+        )
+
+    def _follower(self) -> Follower:
+        return Follower(self.model, RedisStore(self.settings.store, self.settings.name), self.health)
+
+    def run(self) -> int:
+        """Until SIGTERM, Ctrl-C or the end of the work; the exit status."""
+        sys.setswitchinterval(SWITCH_SECONDS)
+        thread = threading.Thread(target=self._guarded, name=self._role, daemon=True)
+        with _signals(self.stop):
+            thread.start()
+            log.info("%s of %s on http://%s:%s", self._role, self.settings.name, self.settings.api.host, self.port)
+            self._server.run(sockets=[self._socket])
+            self.stop()
+            thread.join(STOP_SECONDS)
+        if isinstance(self.failure, Protective):
+            log.error("stopped to protect the state: %s", self.failure)
+            return 3
+        return 1 if self.failure or thread.is_alive() else 0
+
+    def stop(self) -> None:
+        """Stop taking work; the last checkpoint is written, then the server drains. Asked again: leave at once."""
+        if self._stop.is_set():
+            self._server.should_exit = True
+        self.health.ready = False
+        self._stop.set()
+        deadline = threading.Timer(STOP_SECONDS, setattr, (self._server, "should_exit", True))
+        deadline.daemon = True
+        deadline.start()
+
+    def status(self) -> dict[str, Any]:
+        return status_of(self.settings, self.model, self.health)
+
+    def _guarded(self) -> None:
+        try:
+            warm(self.model.learner)
+            self._work.run(self._stop)
+        except BaseException as error:
+            self.failure = error
+            if not isinstance(error, Protective):
+                log.exception("the %s thread failed", self._role)
+        finally:
+            self._server.should_exit = True
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers, which would end the process before the last checkpoint."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    before = {number: signal.signal(number, lambda *_: stop()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """The listening socket, before anything else is started: a port that is taken is a wrong configuration."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.socket(family)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+    except OSError as error:
+        raise BadSettings(f"cannot listen on {host}:{port}: {error.strerror}; set api.host or api.port") from error
+    return listening

@@ -1,0 +1,155 @@
+"""`onepass demo`: producer, log, learner, checkpoints and API together, on embedded servers and a drifting stream."""
+
+import argparse
+import contextlib
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from service.app import Service
+from service.cli.payments import COLUMNS, payments
+from service.embedded.kafka import kafka_broker
+from service.embedded.process import EmbeddedError
+from service.embedded.redis import redis_server
+from service.settings import Settings, parse
+from service.sources import create_log, open_sink, open_source
+from service.sources.contract import Entry, SourceDown
+
+SEED = 0
+RATE = 2000
+"""Events per second."""
+BEAT = 0.05
+PAYMENT = (
+    '{"features": {"amount": 420.5, "age_days": 30, "hour": 3, "distance_km": 2400, "attempts": 6, "country": "br"}}'
+)
+
+
+class Servers(NamedTuple):
+    store: str
+    log: str
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seconds", type=float, metavar="N", help="stop N seconds after the first learned event")
+    parser.add_argument("--port", type=int, default=8000, metavar="P", help="of the API (default: 8000; 0: any)")
+    parser.add_argument("--dir", type=Path, metavar="D", help="keep the data here and go on from it next time")
+    parser.add_argument("--kafka", action="store_true", help="on a real Apache Kafka (KAFKA_BOOTSTRAP, or from Maven)")
+    parser.epilog = "example:\n  onepass demo --seconds 20"
+
+
+def execute(command: str, arguments: argparse.Namespace) -> int:
+    del command
+    with contextlib.ExitStack() as stack:
+        folder = arguments.dir or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="onepass-demo-")))
+        try:
+            servers = stack.enter_context(_servers(folder, kafka=arguments.kafka))
+        except EmbeddedError as error:
+            print(f"onepass demo: {error}", file=sys.stderr)
+            return 1
+        settings = _settings(servers, arguments.port)
+        service = Service(settings, "run")
+        print(
+            f"onepass demo: {settings.source.url} -> learner -> {settings.store.url}, http://127.0.0.1:{service.port}"
+        )
+        print(f"try: curl -s http://127.0.0.1:{service.port}/predict -d '{PAYMENT}'", flush=True)
+        stop = threading.Event()
+        threads = [
+            threading.Thread(target=_produce, args=(servers.log, stop), daemon=True),
+            threading.Thread(target=_watch, args=(service, arguments.seconds, stop), daemon=True),
+        ]
+        for thread in threads:
+            thread.start()
+        status = service.run()
+        stop.set()
+        for thread in threads:
+            thread.join(5)
+        print(_summary(service))
+    return status
+
+
+@contextlib.contextmanager
+def _servers(folder: Path, *, kafka: bool) -> Iterator[Servers]:
+    with contextlib.ExitStack() as stack:
+        folder.mkdir(parents=True, exist_ok=True)
+        redis = stack.enter_context(redis_server(folder / "redis"))
+        if not kafka:
+            yield Servers(redis.url, f"{redis.url}/payments")
+            return
+        print("onepass demo: starting Apache Kafka", file=sys.stderr)
+        broker = stack.enter_context(kafka_broker(folder / "kafka"))
+        yield Servers(redis.url, f"kafka://{broker.bootstrap}/onepass-demo-{broker.pid or 'shared'}")
+
+
+def _settings(servers: Servers, port: int) -> Settings:
+    values = {
+        "name": "demo",
+        "learner": {"kind": "scaled", "base": {"kind": "pa1", "C": 0.03}},
+        "features": {"columns": list(COLUMNS), "bits": 10},
+        "label": {"field": "label", "positive": "fraud", "negative": "fine"},
+        "source": {"url": servers.log},
+        "store": {"url": servers.store},
+        "api": {"port": port},
+    }
+    return parse(values, "demo")
+
+
+def _produce(url: str, stop: threading.Event) -> None:
+    """Append at a steady rate, going on after what the log holds already."""
+    try:
+        create_log(url)
+        log, sink = open_source(url, "earliest"), open_sink(url)
+        sent = 0
+        events = payments(SEED, sum(log.lag().values()))
+        log.close()
+        started = time.monotonic()
+        while not stop.wait(BEAT):
+            due = int((time.monotonic() - started) * RATE) - sent
+            sink.append([Entry(value) for value in islice(events, due)])
+            sent += due
+        sink.close()
+    except SourceDown as error:
+        print(f"onepass demo: the producer stopped: {error}", file=sys.stderr)
+
+
+def _watch(service: Service, seconds: float | None, stop: threading.Event) -> None:
+    """Show a live line, and end the demo in time."""
+    before, began = 0, None
+    live = sys.stdout.isatty()
+    while not stop.wait(1.0 if live else 0.1):
+        events = int(service.model.progress.events[0])
+        now = time.monotonic()
+        if began is None and events > before:
+            began = now
+        if live:
+            print(f"\r{_line(service, events - before)}\x1b[K", end="", flush=True)
+        before = events
+        if seconds is not None and began is not None and now - began >= seconds:
+            break
+    if live:
+        print()
+    if not stop.is_set():
+        service.stop()
+
+
+def _line(service: Service, per_second: int) -> str:
+    progress, health = service.model.progress, service.health
+    age = health.checkpoint_age
+    return (
+        f"{int(progress.events[0]):,} events  {per_second:,}/s  error {progress.error_rate:.3f}  "
+        f"last 1000 {progress.recent_error_rate:.3f}  lag {sum(health.lag.values()):,}  "
+        f"checkpoint {'none yet' if age is None else f'{age:.1f} s ago'}"
+        + (f"  waiting: {health.trouble}" if health.trouble else "")
+    )
+
+
+def _summary(service: Service) -> str:
+    progress, saved = service.model.progress, service.health.checkpoint
+    return (
+        f"{int(progress.events[0]):,} events learned, error {progress.error_rate:.3f}, "
+        f"last 1000 {progress.recent_error_rate:.3f}, checkpoint generation {saved.generation if saved else 0}"
+    )

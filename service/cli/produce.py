@@ -1,0 +1,51 @@
+"""`onepass produce`: feed the events of a file to a topic or stream, as fast as it takes them or at a given rate."""
+
+import argparse
+import sys
+import time
+from itertools import islice
+
+from tqdm import tqdm
+
+from service.cli.shaping import add_file_flags, scanned
+from service.errors import BadSettings, refused
+from service.files import events
+from service.settings import without_password
+from service.sources import open_sink
+from service.sources.contract import Entry, SourceDown
+
+BATCH = 500
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_file_flags(parser)
+    parser.add_argument(
+        "--to", required=True, metavar="URL", help="kafka://host:port/topic or redis://host:port/db/stream"
+    )
+    parser.add_argument("--rate", type=float, metavar="R", help="events per second (default: no limit)")
+    parser.epilog = "example:\n  onepass produce payments.csv --to redis://localhost:6379/0/payments --rate 500"
+
+
+def execute(command: str, arguments: argparse.Namespace) -> int:
+    if arguments.rate is not None and arguments.rate <= 0:
+        raise BadSettings("--rate must be above 0")
+    file = scanned(arguments.data, arguments)
+    try:
+        with refused():
+            sink = open_sink(arguments.to)
+        sent, started = 0, time.monotonic()
+        stream = events(file)
+        most = BATCH if arguments.rate is None else max(1, min(BATCH, int(arguments.rate / 10)))
+        with tqdm(total=file.rows, unit=" events", disable=not sys.stderr.isatty(), file=sys.stderr) as bar:
+            while batch := [Entry(value) for value in islice(stream, most)]:
+                sink.append(batch)
+                sent += len(batch)
+                bar.update(len(batch))
+                if arguments.rate is not None:
+                    time.sleep(max(0.0, started + sent / arguments.rate - time.monotonic()))
+        sink.close()
+    except SourceDown as error:
+        print(f"onepass {command}: {error}", file=sys.stderr)
+        return 1
+    print(f"{sent:,} events to {without_password(arguments.to)}")
+    return 0

@@ -1,0 +1,18 @@
+"""Making a Kafka topic where there is none: for dead letters and for the demo, never for a source."""
+
+from kafka import KafkaAdminClient  # type: ignore[import-untyped]
+from kafka.errors import KafkaError, TopicAlreadyExistsError  # type: ignore[import-untyped]
+
+from service.sources.contract import SourceDown
+
+
+def create_topic(bootstrap: str, topic: str) -> None:
+    """Make sure that the topic exists; one partition if it has to be made."""
+    try:
+        with KafkaAdminClient(bootstrap_servers=bootstrap.split(","), bootstrap_timeout_ms=3_000) as admin:
+            if topic not in admin.list_topics():
+                admin.create_topics({topic: {"num_partitions": 1}}, wait_for_metadata=True)
+    except TopicAlreadyExistsError:
+        return
+    except (KafkaError, OSError) as error:
+        raise SourceDown(f"topic {topic} is not there and cannot be made at {bootstrap}: {error}") from error

@@ -1,0 +1,39 @@
+"""What is true of a model now, as `/status` answers it and `--until-end` prints it."""
+
+from typing import Any
+
+from service.health import Health
+from service.model import Model
+from service.settings import Settings
+
+
+def status_of(settings: Settings, model: Model, health: Health) -> dict[str, Any]:
+    saved = health.checkpoint
+    return {
+        "model": settings.name,
+        "learner": model.made_with["learner"],
+        **counts_of(model),
+        "lag": sum(health.lag.values()),
+        "ready": health.ready,
+        "trouble": health.trouble,
+        "checkpoint": {
+            "generation": saved.generation if saved else 0,
+            "age_seconds": health.checkpoint_age,
+            "events": saved.events if saved else 0,
+            "state_digest": saved.state_digest if saved else None,
+        },
+    }
+
+
+def counts_of(model: Model) -> dict[str, Any]:
+    """The honest counts, the same keys wherever they are shown."""
+    progress = model.progress
+    return {
+        "events": int(progress.events[0]),
+        "errors": int(progress.errors[0]),
+        "error_rate": progress.error_rate,
+        "error_rate_last_1000": progress.recent_error_rate,
+        "updates": model.updates(),
+        "rejects": sum(model.rejects.values()),
+        "rejects_by_reason": dict(sorted(model.rejects.items())),
+    }

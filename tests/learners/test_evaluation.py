@@ -1,0 +1,90 @@
+"""Honest counts against counting by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from learners.evaluation import WINDOW, fresh_progress, record, report
+
+some = settings(max_examples=30, derandomize=True, deadline=None)
+
+
+@some
+@given(
+    sizes=st.lists(st.sampled_from([0, 1, 7, 300, WINDOW - 1, WINDOW, WINDOW + 1, 2500]), max_size=8), data=st.data()
+)
+def test_the_window_holds_the_last_outcomes_for_any_cut(sizes, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 100)))
+    progress, outcomes = fresh_progress(), []
+    for size in sizes:
+        y, scores = rng.choice([-1.0, 1.0], size), rng.normal(size=size) + 0.3
+        wrong = [bool((s >= 0) != (label > 0)) for s, label in zip(scores, y, strict=True)]
+        outcomes += wrong
+        assert record(progress, y, scores) == sum(wrong)
+        recent = outcomes[-WINDOW:]
+        assert (int(progress.events[0]), int(progress.errors[0])) == (len(outcomes), sum(outcomes))
+        assert progress.error_rate == sum(outcomes) / max(1, len(outcomes))
+        assert progress.recent_error_rate == sum(recent) / max(1, len(recent))
+        for n in range(max(0, len(outcomes) - WINDOW), len(outcomes)):
+            assert progress.recent[n % WINDOW] == outcomes[n]
+
+
+def test_nothing_seen_is_no_error():
+    progress = fresh_progress()
+    assert (progress.error_rate, progress.recent_error_rate) == (0.0, 0.0)
+
+
+def test_a_score_of_0_says_plus():
+    progress = fresh_progress()
+    assert record(progress, np.array([1.0, -1.0, 1.0, -1.0]), np.array([0.0, 0.0, -0.1, -0.1])) == 2
+    assert progress.recent[:4].tolist() == [0, 1, 1, 0]
+
+
+def test_of_several_classes_the_highest_wins_the_first_on_a_tie_and_an_unseen_one_is_an_error():
+    none = -np.inf
+    scores = np.array([[none, none, none], [1.0, none, none], [1.0, 1.0, none], [1.0, 1.0, none], [-2.0, -1.0, none]])
+    progress = fresh_progress()
+    assert record(progress, np.array([0.0, 1.0, 0.0, 1.0, 1.0]), scores) == 3
+    assert progress.recent[:5].tolist() == [1, 1, 0, 1, 0]
+
+
+@some
+@given(st.lists(st.tuples(st.sampled_from([-1.0, 1.0]), st.floats(-2, 2)), max_size=40))
+def test_a_binary_report_is_that_of_the_positive_class(events):
+    y, scores = np.array([e[0] for e in events]), np.array([e[1] for e in events])
+    guesses = [1.0 if s >= 0 else -1.0 for s in scores]
+    truth = list(zip(y.tolist(), guesses, strict=True))
+    precision, recall, f1 = by_hand(truth, 1.0)
+    got = report(y, scores)
+    assert got.events == len(events)
+    assert got.accuracy == pytest.approx(sum(a == b for a, b in truth) / max(1, len(truth)))
+    assert (got.precision, got.recall, got.f1) == pytest.approx((precision, recall, f1))
+
+
+@some
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.lists(st.sampled_from([-np.inf, -1.0, 0.0, 2.0]), min_size=5, max_size=5)))
+)
+def test_a_report_of_several_classes_is_the_mean_over_those_that_occur(events):
+    y, scores = np.array([float(e[0]) for e in events]), np.array([e[1] for e in events]).reshape(-1, 5)
+    guesses = [-1 if max(row) == -np.inf else row.index(max(row)) for _, row in events]
+    truth = list(zip(y.tolist(), guesses, strict=True))
+    classes = {c for pair in truth for c in pair if c >= 0}
+    parts = [by_hand(truth, c) for c in classes] or [(0.0, 0.0, 0.0)]
+    got = report(y, scores)
+    assert got.accuracy == pytest.approx(sum(a == b for a, b in truth) / max(1, len(truth)))
+    assert (got.precision, got.recall, got.f1) == pytest.approx(
+        tuple(sum(p) / len(parts) for p in zip(*parts, strict=True))
+    )
+
+
+def by_hand(truth, c):
+    """Precision, recall and F1 of one class; 0 where nothing can be divided."""
+    hits = sum(a == c and b == c for a, b in truth)
+    claimed, there = sum(b == c for _, b in truth), sum(a == c for a, _ in truth)
+    return (
+        hits / claimed if claimed else 0.0,
+        hits / there if there else 0.0,
+        2 * hits / (claimed + there) if claimed + there else 0.0,
+    )

@@ -1,0 +1,113 @@
+"""From a configuration to a learner and back, and what is said of a wrong one."""
+
+import json
+
+import pytest
+from pydantic import ValidationError
+from specs import name, specs
+
+from learners.registry import COMPOSITIONS, KINDS, LEARNERS, kind_class, make
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_line_of_the_registry_leads_to_its_class(kind):
+    cls = kind_class(kind)
+    assert cls.model_fields["kind"].default == kind
+    assert all("base" in kind_class(outer).model_fields for outer in COMPOSITIONS)
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_every_leaf_needs_no_parameter(kind):
+    assert make(kind) == make({"kind": kind}) == make(json.dumps({"kind": kind}))
+
+
+@pytest.mark.parametrize("learner", specs(), ids=name)
+def test_a_learner_is_what_its_dump_makes(learner):
+    assert make(learner.model_dump()) == learner
+    assert make(learner.model_dump_json()) == learner
+    assert make(learner) is learner
+
+
+@pytest.mark.parametrize(
+    ("shorthand", "spec"),
+    [
+        ("pa1:C=0.1", {"kind": "pa1", "C": 0.1}),
+        (" pa1 : C = 0.1 , epsilon = 2 ", {"kind": "pa1", "C": 0.1, "epsilon": 2.0}),
+        ("perceptron:bias=r2", {"kind": "perceptron", "bias": "r2"}),
+        ("perceptron:", {"kind": "perceptron"}),
+        ("sgd-log:lam=1e-4,horizon=500", {"kind": "sgd-log", "lam": 1e-4, "horizon": 500}),
+        ("averaged:mode=vote,base=pa", {"kind": "averaged", "mode": "vote", "base": {"kind": "pa"}}),
+        ("scaled:center=false,base=pa", {"kind": "scaled", "center": False, "base": {"kind": "pa"}}),
+        (' {"kind": "pa1", "C": 0.1}', {"kind": "pa1", "C": 0.1}),
+    ],
+)
+def test_shorthand_says_the_same(shorthand, spec):
+    assert make(shorthand) == make(spec)
+
+
+def test_a_base_may_be_a_shorthand_at_any_depth():
+    short = make({"kind": "scaled", "center": True, "base": {"kind": "averaged", "base": "pa1:C=0.1"}})
+    long = {"kind": "scaled", "center": True, "base": {"kind": "averaged", "base": {"kind": "pa1", "C": 0.1}}}
+    assert short == make(long)
+    assert short.model_dump()["base"]["base"] == {"kind": "pa1", "C": 0.1, "epsilon": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("perceptrn", "unknown learner 'perceptrn'; did you mean 'perceptron'?"),
+        ("zzz", "unknown learner 'zzz'; known: averaged, one_vs_rest, pa, pa1, pa2, perceptron, scaled, sgd-log"),
+        ("pa1:c=1", "pa1 has no parameter 'c'; did you mean"),
+        ("pa:C=1", "pa has no parameter 'C'; known: epsilon, kind"),
+        ("sgd-log:eta=1", "sgd-log has no parameter 'eta'; did you mean 'eta0'?"),
+        ("pa1:C=-1", "pa1: C: Input should be greater than 0"),
+        ("pa1:C=lots", "pa1: C: Input should be a valid number"),
+        ("pa1:C=NaN", "pa1: C: Input should be "),
+        ("perceptron:bias=none", "perceptron: bias: Input should be 'feature' or 'r2'"),
+        ("sgd-log:horizon=0", "sgd-log: horizon: Input should be greater than 0"),
+        ("pa1:C", "'C' is not name=value, as in pa1:C=0.1"),
+        ('{"kind": "pa1"', "learner is not JSON"),
+        ({"kind": "averaged", "base": "pax:C=1"}, "averaged: base: unknown learner 'pax'; did you mean 'pa"),
+        ({"kind": "averaged", "base": "pa1:D=1"}, "averaged: base: pa1 has no parameter 'D'"),
+        ({"kind": "averaged"}, "averaged: base: Field required"),
+        ({"kind": "one_vs_rest", "max_classes": 1, "base": "pa"}, "one_vs_rest: max_classes: Input should be greater"),
+        ({"kind": 3}, "a learner is a mapping with a kind, or a shorthand such as pa1:C=0.1, not {'kind': 3}"),
+        ({}, "a learner is a mapping with a kind"),
+        (None, "a learner is a mapping with a kind"),
+        (["pa"], "a learner is a mapping with a kind"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words(spec, words):
+    with pytest.raises(ValueError, match=r".") as error:
+        make(spec)
+    assert str(error.value).startswith(words)
+    assert "\n" not in str(error.value)
+
+
+def test_a_learner_cannot_be_changed():
+    with pytest.raises(ValidationError, match="frozen"):
+        make("pa1").C = 2.0
+
+
+class Layout:
+    def __init__(self, *, dense, bias):
+        self.dense, self.bias = dense, bias
+
+
+def test_center_is_settled_by_the_features_and_refused_where_they_are_hashed():
+    learner = make({"kind": "scaled", "base": "pa"})
+    assert learner.settled(Layout(dense=True, bias=True)).center is True
+    assert learner.settled(Layout(dense=False, bias=True)).center is False
+    with pytest.raises(ValueError, match="center is open"):
+        learner.init(3)
+    with pytest.raises(ValueError, match="center: true would make every hashed feature non-zero"):
+        make({"kind": "scaled", "center": True, "base": "pa"}).settled(Layout(dense=False, bias=True))
+
+
+@pytest.mark.parametrize("leaf", ["sgd-log", "perceptron:bias=r2"])
+@pytest.mark.parametrize("outer", ["averaged", "one_vs_rest", "scaled"])
+def test_a_rule_with_its_own_bias_needs_the_bias_slot_however_deep(outer, leaf):
+    learner = make({"kind": outer, "base": leaf})
+    learner.settled(Layout(dense=True, bias=True))
+    with pytest.raises(ValueError, match="set features"):
+        learner.settled(Layout(dense=True, bias=False))
