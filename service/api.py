@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from fastapi import FastAPI, Request, Response
+from fastapi.responses import PlainTextResponse
 from starlette.exceptions import HTTPException
 
 from service.events import Decoder, Event, Reject
@@ -95,7 +96,7 @@ def make_app(
     app.add_api_route("/healthz", healthz, response_model=None)
     app.add_api_route("/readyz", readyz, response_model=None, responses={503: {"description": "Not ready"}})
     app.add_api_route("/status", status, response_model=None)
-    app.add_api_route("/metrics", exposition, response_model=None)
+    app.add_api_route("/metrics", exposition, response_model=None, response_class=PlainTextResponse)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _fault)
     _complete_openapi(app)
@@ -105,7 +106,7 @@ def make_app(
 async def _body(request: Request, most: int) -> bytes:
     """The body, refused as soon as it is known to be too long."""
     length = request.headers.get("content-length", "0")
-    if length.isdigit() and int(length) > most:
+    if length.isdecimal() and int(length) > most:
         raise Problem(413, "too_large", f"a body may have {most} bytes")
     data = bytearray()
     async for chunk in request.stream():

@@ -76,7 +76,10 @@ class Decoder:
         weight = document.get("weight", 1.0)
         if type(weight) not in {int, float} or not 0.0 <= weight <= self._limits.max_abs:
             return Reject("weight")
-        return self._row(self._log_features(document), canonical_label(label), float(weight))
+        label = canonical_label(label)
+        if len(label) > self._limits.max_name:
+            return Reject("too_long")
+        return self._row(self._log_features(document), label, float(weight))
 
     def instance(self, data: bytes) -> Event | Reject:
         """The body of a prediction request; unknown fields are refused, since a caller can mend them."""
@@ -122,6 +125,8 @@ class Decoder:
 
     def _instance(self, document: dict[str, Any]) -> Event | Reject:
         if self._features.flat:
+            if self._label in document:  # it is no feature when learning, so it must not become one here
+                return Reject("unknown_field")
             return self._row({name: value for name, value in document.items() if name not in RESERVED}, None, 1.0)
         if not document.keys() <= {"features", "id"}:
             return Reject("unknown_field")

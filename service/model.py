@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from learners.batch import Array
+from learners.compose.one_vs_rest import OneVsRest
 from learners.evaluation import Progress, fresh_progress, record
 from learners.kernels import ACCEPTED, REFUSALS
 from learners.learner import Learner, flatten, restore, state_digest
@@ -43,6 +44,7 @@ class Model:
     """Learns and predicts; each call holds the lock for one batch, so predictions wait microseconds."""
 
     def __init__(self, learner: Learner, features: Features, label: Label, decoder: Decoder) -> None:
+        _check_classes(learner, label)
         self.learner = learner.settled(decoder.slots)
         self.made_with: dict[str, Any] = {
             "learner": self.learner.model_dump(mode="json"),
@@ -61,17 +63,18 @@ class Model:
         """Predict, count, update, in order; an event that cannot be learned changes nothing and is named."""
         with self._lock:
             before = self.learner.updates(self.state)
-            numbers = [None if event.label is None else self.labels.number(event.label) for event in events]
-            known = [place for place, number in enumerate(numbers) if number is not None]
-            refused = [(place, "label") for place, number in enumerate(numbers) if number is None]
-            X = batch([events[place] for place in known])
+            X = batch(events)
             codes = self.learner.refusals(X)
-            refused += [(known[row], REFUSALS[codes[row]]) for row in np.flatnonzero(codes)]
-            accepted = codes == ACCEPTED
-            y = np.array([numbers[place] for place in known], np.float64)[accepted]
-            scores = self.learner.learn(self.state, X if accepted.all() else X.where(accepted), y)
+            numbers = [
+                None if code != ACCEPTED or event.label is None else self.labels.number(event.label)
+                for event, code in zip(events, codes, strict=True)
+            ]
+            known = np.array([number is not None for number in numbers], np.bool_)
+            refused = [(place, REFUSALS[codes[place]] or "label") for place in np.flatnonzero(~known).tolist()]
+            y = np.array([number for number in numbers if number is not None], np.float64)
+            scores = self.learner.learn(self.state, X if known.all() else X.where(known), y)
             errors = record(self.progress, y, scores)
-            return Outcome(int(y.size), errors, self.learner.updates(self.state) - before, sorted(refused))
+            return Outcome(int(y.size), errors, self.learner.updates(self.state) - before, refused)
 
     def count_rejects(self, reasons: Sequence[str]) -> None:
         """Rejected events are part of the history, so their counts are checkpointed with it."""
@@ -150,6 +153,21 @@ class Model:
         with self._lock:
             self.state, self.progress = state, progress
             self.labels, self.rejects = Labels(self._label, snapshot.classes), dict(snapshot.rejects)
+
+
+def _check_classes(learner: Learner, label: Label) -> None:
+    """A class without a column would be learned into another's, or into nothing."""
+    inner: Learner | None = learner
+    while inner is not None and not isinstance(inner, OneVsRest):
+        inner = getattr(inner, "base", None)
+    if inner is None and label.classes == "grow":
+        raise ValueError("label.classes: grow needs a learner of kind one_vs_rest")
+    if inner is not None and label.classes == "binary":
+        raise ValueError("a learner of kind one_vs_rest needs label.classes: grow")
+    if inner is not None and inner.max_classes < label.max_classes:
+        raise ValueError(
+            f"one_vs_rest has max_classes {inner.max_classes}, the label {label.max_classes}; set both to the same"
+        )
 
 
 def _finite(score: float) -> float | None:

@@ -4,13 +4,14 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PlainSerializer,
     PositiveFloat,
     PositiveInt,
     SecretStr,
@@ -28,6 +29,19 @@ PREFIX = "ONEPASS_"
 NOT_SETTINGS = {"ONEPASS_DATA", "ONEPASS_CACHE_DIR", "ONEPASS_FAILPOINT"}
 VERBATIM = {"password"}
 """Settings whose variable is not read as YAML: a password may look like anything."""
+
+
+RESERVED = {"features", "id", "ts", "weight"}
+"""Fields of an event that have their own meaning."""
+
+
+def without_password(url: str) -> str:
+    """A URL fit for logs."""
+    return re.sub(r"([?&]password=)[^&]*", r"\1***", re.sub(r"//.*@", "//***@", url))
+
+
+Address = Annotated[str, Field(repr=False), PlainSerializer(without_password)]
+"""A URL that may hold a password, and so is shown nowhere as it is."""
 
 
 class Group(BaseModel):
@@ -52,6 +66,8 @@ class Features(Group):
     def _consistent(self) -> Self:
         if len(set(self.columns)) != len(self.columns):
             raise ValueError("columns has a name twice")
+        if both := set(self.columns) & set(self.text):
+            raise ValueError(f"a field is a column or text, not both: {', '.join(sorted(both))}")
         if self.bits == 0 and not self.columns:
             raise ValueError("bits: 0 leaves no feature at all; declare columns or set bits")
         if self.bits == 0 and self.text:
@@ -78,6 +94,8 @@ class Label(Group):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if self.field in RESERVED:
+            raise ValueError(f"an event has its own field '{self.field}'; name another for the label")
         if self.classes == "grow" and (self.positive or self.negative):
             raise ValueError("classes: grow has no positive or negative class; remove one of the two")
         if self.negative is not None and self.positive is None:
@@ -100,12 +118,13 @@ class Limits(Group):
     max_bytes: PositiveInt = 1_048_576
     max_features: PositiveInt = 10_000
     max_name: PositiveInt = 256
-    """Characters of a feature name or a categorical value."""
-    max_abs: PositiveFloat = 1e100
+    """Characters of a feature name, a categorical value or a label."""
+    max_abs: float = Field(default=1e100, gt=0.0, le=1e100)
+    """Far enough from the largest float that values which meet in a slot stay finite."""
 
 
 class SourceSettings(Group):
-    url: str
+    url: Address
     """`kafka://host:port/topic`, `redis://host:port/db/stream` or `file:///path`."""
     start: Literal["earliest", "latest"] = "earliest"
     """Where to begin when there is no checkpoint."""
@@ -113,12 +132,12 @@ class SourceSettings(Group):
 
 
 class DeadLetters(Group):
-    url: str
+    url: Address
     """Where rejected events are kept; same forms as the source's URL."""
 
 
 class StoreSettings(Group):
-    url: str
+    url: Address
     """`redis://host:port/db`."""
     password: SecretStr | None = None
     password_file: Path | None = None
@@ -188,7 +207,10 @@ def overlay(values: dict[str, Any], environ: Mapping[str, str]) -> dict[str, Any
             group = group.setdefault(part, {})
             if not isinstance(group, dict):
                 raise BadSettings(f"{variable}: {part} is not a group in the file")
-        group[name] = environ[variable] if name in VERBATIM else yaml.safe_load(environ[variable])
+        try:
+            group[name] = environ[variable] if name in VERBATIM else yaml.safe_load(environ[variable])
+        except yaml.YAMLError as error:
+            raise BadSettings(f"{variable}: not YAML; put its value in quotes") from error
     return values
 
 
@@ -221,8 +243,3 @@ def parse(values: dict[str, Any], origin: str) -> Settings:
         }
         path = ".".join([*groups, name])
         raise BadSettings(f"{origin}: unknown key '{path}'{nearest(path, sorted(beside))}") from error
-
-
-def without_password(url: str) -> str:
-    """A URL fit for logs."""
-    return re.sub(r"//[^/@]*@", "//***@", url)

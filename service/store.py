@@ -5,7 +5,7 @@ knows its own id. Keys share a hash tag and thus a cluster slot:
 
     {m:NAME}:token          <counter>:<nonce>, the fencing number: who took it last may write
     {m:NAME}:head           list of manifests (JSON), newest first
-    {m:NAME}:g:TOKEN:GEN    the snapshot of one generation
+    {m:NAME}:g:GEN:COMMIT   the snapshot of one generation; its name is never used again, so never overwritten
 """
 
 import time
@@ -21,6 +21,7 @@ from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
 from service.checkpoints import Corrupt, Fenced, Manifest, StoreDown
+from service.errors import BadSettings
 from service.settings import StoreSettings, without_password
 from service.snapshot import BadSnapshot, Snapshot, decode, encode
 
@@ -65,15 +66,19 @@ class RedisStore:
         self._prefix = f"{{m:{name}}}"
         self._token = ""
         self._generation = 0
-        self._redis: Any = redis.Redis.from_url(
-            settings.url,
-            password=_password(settings),
-            socket_timeout=10,
-            socket_connect_timeout=2,
-            retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),
-            client_name="onepass",
-            protocol=3,
-        )
+        password = _password(settings)
+        try:
+            self._redis: Any = redis.Redis.from_url(
+                settings.url,
+                password=password,
+                socket_timeout=10,
+                socket_connect_timeout=2,
+                retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),
+                client_name="onepass",
+                protocol=3,
+            )
+        except ValueError as error:  # which may repeat a part of the password
+            raise BadSettings("store.url: not the address of a Redis: use redis[s]://host:port/db") from error
 
     def acquire(self) -> None:
         with _translated(self._where):
@@ -102,28 +107,41 @@ class RedisStore:
 
     def save(self, snapshot: Snapshot) -> Manifest:
         data = encode(snapshot)
-        generation = self._generation + 1
+        manifest, answer = self._commit(snapshot, data)
+        if answer == "CONFLICT" and self._caught_up():
+            manifest, answer = self._commit(snapshot, data)
+        if answer == "INCOMPLETE":
+            raise StoreDown(f"Redis at {self._where} lost a snapshot that was being written")
+        if answer != "OK":
+            raise Fenced(f"{answer}: another learner writes checkpoints of this model to {self._where}")
+        self._generation = manifest.generation
+        return manifest
+
+    def _commit(self, snapshot: Snapshot, data: bytes) -> tuple[Manifest, str]:
+        generation, commit = self._generation + 1, uuid.uuid4().hex
         manifest = Manifest(
             generation=generation,
-            commit=uuid.uuid4().hex,
+            commit=commit,
             token=self._token,
             created=time.time(),
-            blob=f"{self._prefix}:g:{self._token}:{generation}",
+            blob=f"{self._prefix}:g:{generation}:{commit}",
             size=len(data),
             events=snapshot.events,
             state_digest=snapshot.state_digest,
         )
         keys = [f"{self._prefix}:token", f"{self._prefix}:head", manifest.blob]
-        arguments = [self._token, generation, manifest.commit, len(data), msgspec.json.encode(manifest), self._keep]
+        arguments = [self._token, generation, commit, len(data), msgspec.json.encode(manifest), self._keep]
         with _translated(self._where):
             self._redis.set(manifest.blob, data, px=ASIDE_MS)
-            answer = self._redis.eval(COMMIT, len(keys), *keys, *arguments).decode()
-        if answer == "INCOMPLETE":
-            raise StoreDown(f"Redis at {self._where} lost a snapshot that was being written")
-        if answer != "OK":
-            raise Fenced(f"{answer}: another learner writes checkpoints of this model to {self._where}")
-        self._generation = generation
-        return manifest
+            return manifest, self._redis.eval(COMMIT, len(keys), *keys, *arguments).decode()
+
+    def _caught_up(self) -> bool:
+        """Whether the newest generation is our own, by a commit whose reply was lost; then the next counts from it."""
+        newest = self.newest()
+        if newest is None or newest.token != self._token:
+            return False
+        self._generation = newest.generation
+        return True
 
     def close(self) -> None:
         self._redis.close()
@@ -140,5 +158,8 @@ def _translated(where: str) -> Iterator[None]:
 
 def _password(settings: StoreSettings) -> str | None:
     if settings.password_file is not None:
-        return Path(settings.password_file).read_text(encoding="utf-8").splitlines()[0]
+        try:
+            return Path(settings.password_file).read_text(encoding="utf-8").splitlines()[0]
+        except (OSError, IndexError) as error:
+            raise BadSettings(f"store.password_file: {settings.password_file} has no first line to read") from error
     return settings.password.get_secret_value() if settings.password else None

@@ -5,6 +5,7 @@ crash at any line costs a repetition, never a double count. Rejected events are 
 checkpoint that passes them.
 """
 
+import contextlib
 import logging
 import threading
 import time
@@ -219,6 +220,9 @@ class Worker:
                     log.warning("stopped without a last checkpoint: %s", error)
                     break
                 time.sleep(FIRST_WAIT)
+        if self._source is not None:
+            with contextlib.suppress(SourceDown):
+                self._health.lag = self._source.lag()
         self._disconnect()
         self._store.close()
 

@@ -6,6 +6,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -82,7 +83,14 @@ def _servers(folder: Path, *, kafka: bool) -> Iterator[Servers]:
             return
         print("onepass demo: starting Apache Kafka", file=sys.stderr)
         broker = stack.enter_context(kafka_broker(folder / "kafka"))
-        yield Servers(redis.url, f"kafka://{broker.bootstrap}/onepass-demo-{broker.pid or 'shared'}")
+        yield Servers(redis.url, f"kafka://{broker.bootstrap}/{_topic(folder / 'topic')}")
+
+
+def _topic(kept: Path) -> str:
+    """A name that nobody else uses on a shared broker, the same again in the same folder."""
+    if not kept.exists():
+        kept.write_text(f"onepass-demo-{uuid.uuid4().hex[:8]}", encoding="utf-8")
+    return kept.read_text(encoding="utf-8")
 
 
 def _settings(servers: Servers, port: int) -> Settings:

@@ -145,8 +145,8 @@ def test_hostile_rows_leave_everything_finite(learner, stream):
     y, state = labels(learner, stream), learner.init(stream.dim)
     scores = learner.learn(state, stream.X, y)
     accepted = scores[learner.refusals(stream.X) == ACCEPTED]
-    assert not np.isnan(accepted).any()
-    assert not np.isposinf(accepted).any()
+    unseen = np.isneginf(accepted) if scores.ndim == 2 else False
+    assert (np.isfinite(accepted) | unseen).all()
     assert all(np.isfinite(array).all() for array in flatten(state).values())
     w = inner(state).w
     assert np.abs(w.scale * w.v).max() <= LARGEST_WEIGHT * (1 + 1e-12)
