@@ -25,8 +25,26 @@ demo: install    ## the whole loop on embedded parts; make demo ARGS="--seconds 
 test: install    ## every test, on real Redis and real Kafka; make test ARGS="-k laws"
 	$(BIN)/python -m pytest $(ARGS)
 
-check: install   ## format, lint, types, import rules
+check: install   ## format, lint, types, import rules, Prometheus' files
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@if command -v promtool >/dev/null; then promtool check config deploy/prometheus/prometheus.yml; \
+	else echo "NOT CHECKED: deploy/prometheus needs promtool (Debian package prometheus)"; fi
+
+bench: install   ## events per second of decoder, learners and the whole loop
+	$(BIN)/python -m tests.bench.loop $(ARGS)
+
+chaos: install   ## 30 kills in mid-stream on each log instead of 3
+	ONEPASS_KILLS=30 $(BIN)/python -m pytest tests/integration/test_kill.py --timeout 1800 $(ARGS)
+
+papers: install  ## Bollegala's heart data beside his table 2; needs ONEPASS_DATA
+	@test -n "$$ONEPASS_DATA" || { echo "set ONEPASS_DATA to the folder of the data sets"; exit 2; }
+	@echo "Bollegala, table 2: GN 0.870 accuracy on the 54 held-out rows"
+	$(BIN)/onepass replay "$$ONEPASS_DATA/bollegala/heart.train.svm.gz" --test "$$ONEPASS_DATA/bollegala/heart.test.svm.gz" \
+	    --learner sgd-log:horizon=216 --learner pa1:C=0.01 --scale gn --shuffle 0 $(ARGS)
+
+lock:            ## write requirements.lock anew from pyproject.toml; needs uv
+	uv pip compile --universal --generate-hashes --python-version 3.11 --extra dev --extra fast \
+	    --quiet --output-file requirements.lock pyproject.toml

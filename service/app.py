@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 import uvicorn
-from prometheus_client import CollectorRegistry
 
 from learners.warmup import warm
 from service.api import make_app
@@ -18,7 +17,7 @@ from service.errors import BadSettings, Protective, refused
 from service.events import Decoder
 from service.follower import Follower
 from service.health import Health
-from service.metrics import Metrics
+from service.metrics import Metrics, Registry
 from service.model import Model
 from service.settings import Settings
 from service.sources import create_log, dead_url, open_sink, open_source
@@ -48,7 +47,7 @@ class Service:
         self._decoder = Decoder(settings.features, settings.label, settings.limits)
         with refused():
             self.model = Model(settings.learner, settings.features, settings.label, self._decoder)
-        self._metrics = Metrics(CollectorRegistry(), settings.name)
+        self._metrics = Metrics(Registry(), settings.name)
         self._work = self._follower() if role == "serve" else self._worker(until_end=until_end)
         self._socket = _bound(settings.api.host, settings.api.port)
         self.port = self._socket.getsockname()[1]

@@ -27,6 +27,9 @@ CHECKPOINT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1
 PARTITIONS = 256
 """With more partitions than this their lag is summed under the label `all`."""
 
+Registry = CollectorRegistry
+"""For those who build `Metrics`, so that only this module knows Prometheus."""
+
 
 class Metrics:
     """The worker and the API count as they go; gauges are set when a scrape asks."""

@@ -64,7 +64,7 @@ def decode(data: bytes) -> Snapshot:
         raise BadSnapshot("damaged: the header is longer than the snapshot")
     try:
         header = msgspec.json.decode(data[16 : 16 + length], type=_Header)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadSnapshot(f"header: {error}") from error
     arrays = _arrays(header.arrays, data, 16 + length)
     return Snapshot(header.model, header.classes, header.positions, header.rejects, header.state_digest, arrays)
@@ -87,7 +87,10 @@ def _arrays(table: list[tuple[str, str, list[int]]], data: bytes, start: int) ->
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if start + size > len(data) - 32:
             raise BadSnapshot("damaged: arrays are longer than the snapshot")
-        arrays[name] = np.frombuffer(data, dtype, math.prod(shape), start).reshape(shape)
+        try:
+            arrays[name] = np.frombuffer(data, dtype, math.prod(shape), start).reshape(shape)
+        except ValueError as error:  # more dimensions or larger ones than numpy has
+            raise BadSnapshot(f"array {name}: {error}") from error
         start += size
     if start != len(data) - 32:
         raise BadSnapshot("damaged: bytes are left over")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from prometheus_client import CollectorRegistry
 from tqdm import tqdm
 
 from learners.evaluation import report
@@ -22,7 +21,7 @@ from service.errors import BadSettings, refused
 from service.events import Decoder, Event
 from service.files import DataFile, aligned, features_of, label_of, scan
 from service.health import Health
-from service.metrics import Metrics
+from service.metrics import Metrics, Registry
 from service.model import Model
 from service.settings import Features, Label, Limits, load
 from service.sources.file import FileSource
@@ -115,7 +114,7 @@ def _replay(plan: Plan, learner: Learner, arguments: argparse.Namespace) -> dict
         store,
         lambda: source,
         lambda: None,
-        Metrics(CollectorRegistry(), "replay"),
+        Metrics(Registry(), "replay"),
         health,
         until_end=True,
     )

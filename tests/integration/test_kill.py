@@ -23,7 +23,11 @@ SAME = ("events", "errors", "updates", "rejects", "rejects_by_reason")
 def events():
     """Payments, and some that cannot be learned."""
     lines = list(islice(payments(7, 0), EVENTS))
-    bad = [b"{", b'{"features": {"amount": 1e60}, "label": "fraud"}', b'{"features": {"amount": "x"}, "label": "fraud"}']
+    bad = [
+        b"{",
+        b'{"features": {"amount": 1e60}, "label": "fraud"}',
+        b'{"features": {"amount": "x"}, "label": "fraud"}',
+    ]
     return [bad[place // 1000 % 3] if place % 1000 == 500 else line for place, line in enumerate(lines)]
 
 
@@ -51,7 +55,7 @@ def log(request, redis_url):
 
 
 def test_killed_runs_end_in_the_same_bits(log, redis_url, replayed, tmp_path):
-    # Small rounds and many checkpoints make the run long enough to be killed in its middle, at any step of a checkpoint.
+    # Small rounds and many checkpoints make the run long enough to be killed in its middle, at any step.
     busy = {"poll_records": 20, "seconds": 0.05, "events": 500}
     config = write_config(tmp_path / "killed.yaml", log, redis_url, name="killed", **busy)
     store = RedisStore(StoreSettings(url=redis_url), "killed")

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from service.files import events, scan
 from service.errors import BadSettings
+from service.files import events, scan
 from service.sources.contract import SourceDown, SourceLost
 from service.sources.file import FileSource
 

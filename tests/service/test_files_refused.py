@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from service.files import events, scan
 from service.errors import BadSettings
+from service.files import events, scan
 
 
 @pytest.fixture

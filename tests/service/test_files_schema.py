@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from service.files import aligned, events, features_of, label_of, scan
 from service.errors import BadSettings
+from service.files import aligned, events, features_of, label_of, scan
 
 
 @pytest.fixture
