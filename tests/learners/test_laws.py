@@ -14,7 +14,7 @@ from learners.registry import kind_class, make
 
 SPECS = specs()
 every_spec = pytest.mark.parametrize("learner", SPECS, ids=name)
-few = settings(max_examples=8, derandomize=True, deadline=None)
+few = settings(max_examples=5, derandomize=True, deadline=None)
 
 LONG = seeded(1, 60, SMALL, hostile=True)
 WIDE = seeded(2, 30, SPARSE, hostile=True)

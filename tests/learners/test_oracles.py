@@ -1,4 +1,4 @@
-"""The fast learners against plain dense ones written from the papers: the same scores and the same weights."""
+"""The fast learners against plain dense ones written from the papers: the same scores, weights and updates."""
 
 import importlib
 
@@ -27,12 +27,13 @@ def test_fast_equals_oracle(learner, seed, dim):
     stream = seeded(seed, ROWS, dim)
     y, state, slow = labels(learner, stream), learner.init(dim), oracle(learner.model_dump(), dim)
     scores = learner.learn(state, stream.X, y)
-    wanted = []
+    wanted, moves = [], 0
     for x, label, c in zip(dense(stream), y, stream.X.weights, strict=True):
         wanted.append(slow.score(x))
         if c > 0:
-            slow.learn(x, label, c)
+            moves += slow.learn(x, label, c)
     assert close(scores, np.array(wanted))
+    assert learner.updates(state) == moves
     weights = slow.weights()
     if not isinstance(weights, dict):
         assert close(answering(state), weights)
