@@ -88,5 +88,12 @@ def first_error(error: ValidationError) -> str:
 def nearest(name: str, known: list[str]) -> str:
     """A hint for a misspelt name, or the whole choice."""
     folded = {candidate.casefold(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
-    return f"; did you mean '{folded[close[0]]}'?" if close else f"; known: {', '.join(sorted(known))}"
+    close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
+    best = [candidate for candidate in close if _likeness(name, candidate) >= _likeness(name, close[0]) - 0.05]
+    if not best:
+        return f"; known: {', '.join(sorted(known))}"
+    return f"; did you mean {' or '.join(repr(folded[candidate]) for candidate in best)}?"
+
+
+def _likeness(name: str, candidate: str) -> float:
+    return difflib.SequenceMatcher(None, name.casefold(), candidate).ratio()

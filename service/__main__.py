@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import NoReturn
 
 from service.errors import BadSettings, Protective
@@ -41,9 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=f"commands:\n{summary}\n\nexample:\n  onepass demo --seconds 20",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"onepass {version('onepass')}")
     parser.add_argument("command", choices=COMMANDS, metavar="command", help="one of the commands below")
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    chosen = parser.parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    chosen = parser.parse_args(given or ["--help"])
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs every refused reconnect; the worker says it once
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

@@ -22,7 +22,7 @@ REASONS = {
     "type": "a feature must be a number, a string, a boolean or a list of strings, and a column a number",
     "range": "a number is not finite or beyond the limit",
     "unknown_feature": "a feature is not among the declared columns, and no hashed slots are configured",
-    "unknown_field": "a field is not known here",
+    "unknown_field": "a field is not known here; a request has `features` and, if you like, `id`",
     "weight": "weight must be a number of at least 0",
     "label": "the label is missing, of the wrong type or not one of the classes",
     "numeric": "the row is beyond what the learner can take",

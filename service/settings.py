@@ -235,7 +235,9 @@ def parse(values: dict[str, Any], origin: str) -> Settings:
         faults = error.errors(include_url=False, include_input=False)
         unknown = next((fault for fault in faults if fault["type"] == "extra_forbidden"), None)
         if unknown is None:
-            raise BadSettings(f"{origin}: {first_error(error)}") from error
+            missing = next((".".join(map(str, fault["loc"])) for fault in faults if fault["type"] == "missing"), None)
+            text = f"'{missing}' is missing" if missing else first_error(error)
+            raise BadSettings(f"{origin}: {text}") from error
         *groups, name = [str(part) for part in unknown["loc"]]
         level = len(groups)
         beside = {

@@ -25,6 +25,7 @@ POLL_SECONDS = 0.2
 LAG_SECONDS = 1.0
 FIRST_WAIT, LONGEST_WAIT = 0.2, 5.0
 FINISH_SECONDS = 8.0
+SAY_AGAIN_SECONDS = 30.0
 LONGEST_LETTER = 900_000
 """Bytes of a rejected event that are kept: with its headers it must fit a broker's limit for one message."""
 
@@ -71,7 +72,7 @@ class Worker:
         self._positions: dict[str, str] | None = None
         self._letters: list[Entry] = []
         self._since = 0
-        self._saved_at = self._lag_at = time.monotonic()
+        self._saved_at = self._lag_at = self._said_at = time.monotonic()
 
     def run(self, stop: threading.Event, after_round: Callable[[], None] = lambda: None) -> None:
         """Learn until told to stop (or until the end), whatever is away meanwhile; then leave a last checkpoint."""
@@ -188,14 +189,15 @@ class Worker:
         self._since = 0
 
     def _note(self, error: SourceDown | StoreDown) -> None:
-        """Say once what is being waited for; a lost connection to the log is opened anew, at our own positions."""
+        """Say now and then what is waited for; a lost connection to the log is opened anew, at our own positions."""
         if isinstance(error, StoreDown):
             self._health.store_up = False
         else:
             self._health.source_up = False
             self._disconnect()
-        if str(error) != self._health.trouble:
+        if str(error) != self._health.trouble or time.monotonic() - self._said_at >= SAY_AGAIN_SECONDS:
             log.warning("%s; trying again", error)
+            self._said_at = time.monotonic()
         self._health.trouble = str(error)
 
     def _disconnect(self) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import shutil
 import sys
 import tempfile
 import threading
@@ -17,6 +18,7 @@ from service.cli.payments import COLUMNS, payments
 from service.embedded.kafka import kafka_broker
 from service.embedded.process import EmbeddedError
 from service.embedded.redis import redis_server
+from service.errors import BadSettings
 from service.settings import Settings, parse
 from service.sources import create_log, open_sink, open_source
 from service.sources.contract import Entry, SourceDown
@@ -45,6 +47,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(command: str, arguments: argparse.Namespace) -> int:
     del command
+    if arguments.seconds is not None and arguments.seconds <= 0:
+        raise BadSettings("--seconds must be above 0")
     with contextlib.ExitStack() as stack:
         folder = arguments.dir or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="onepass-demo-")))
         try:
@@ -134,7 +138,8 @@ def _watch(service: Service, seconds: float | None, stop: threading.Event) -> No
         if began is None and events > before:
             began = now
         if live:
-            print(f"\r{_line(service, events - before)}\x1b[K", end="", flush=True)
+            width = shutil.get_terminal_size().columns - 1  # a line that wraps could not be written over
+            print(f"\r{_line(service, events - before)[:width]}\x1b[K", end="", flush=True)
         before = events
         if seconds is not None and began is not None and now - began >= seconds:
             break

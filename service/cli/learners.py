@@ -23,7 +23,8 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
     for entry in described:
         print(f"{entry['kind']}  ({entry['family']}; {entry['paper']})\n    {entry['when']}")
         for parameter in entry["parameters"]:
-            print(f"    {parameter['name']} = {parameter['default']}: {parameter['help']}")
+            default = "required" if parameter["required"] else parameter["default"]
+            print(f"    {parameter['name']} = {default}: {parameter['help']}")
     return 0
 
 
@@ -33,7 +34,12 @@ def describe(kind: str) -> dict[str, Any]:
     module = sys.modules[learner.__module__]
     _, _, paper = (inspect.getdoc(module) or "").split("\n\n")[0].partition(". ")
     parameters = [
-        {"name": name, "default": None if field.is_required() else field.default, "help": field.description or ""}
+        {
+            "name": name,
+            "default": None if field.is_required() else field.default,
+            "required": field.is_required(),
+            "help": field.description or "",
+        }
         for name, field in learner.model_fields.items()
         if name != "kind"
     ]

@@ -11,7 +11,7 @@ from service.cli.shaping import add_file_flags, scanned
 from service.errors import BadSettings, refused
 from service.files import events
 from service.settings import without_password
-from service.sources import open_sink
+from service.sources import create_log, open_sink
 from service.sources.contract import Entry, SourceDown
 
 BATCH = 500
@@ -32,6 +32,7 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
     file = scanned(arguments.data, arguments)
     try:
         with refused():
+            create_log(arguments.to)
             sink = open_sink(arguments.to)
         sent, started = 0, time.monotonic()
         stream = events(file)

@@ -60,6 +60,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(command: str, arguments: argparse.Namespace) -> int:
     del command
+    if arguments.limit is not None and arguments.limit < 1:
+        raise BadSettings("--limit must be at least 1")
     with refused():
         plan = _plan(arguments)
     runs = [_replay(plan, learner, arguments) for learner in plan.learners]
@@ -77,6 +79,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         files = list(aligned(files))
         features = features_of(files, 18 if arguments.bits is None else arguments.bits)
         label = label_of(files[0], positive=arguments.positive, multiclass=arguments.multiclass)
+        _warn_of_classes(files[0], arguments)
         learners = [_composed(make(text), arguments, label) for text in arguments.learner or ["pa1"]]
         return Plan(files[0], files[1] if len(files) > 1 else None, features, label, Limits(), learners)
     flags = ("learner", "scale", "average", "multiclass", "positive", "bits", "text", "drop")
@@ -87,6 +90,16 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     files = [scan(path, label=settings.label.field) for path in (arguments.data, arguments.test) if path is not None]
     test = files[1] if len(files) > 1 else None
     return Plan(files[0], test, settings.features, settings.label, settings.limits, [settings.learner])
+
+
+def _warn_of_classes(file: DataFile, arguments: argparse.Namespace) -> None:
+    """Numbers above and below 0 are two classes by rule; ten of them are more likely ten classes."""
+    if len(file.labels) > 2 and arguments.positive is None and not arguments.multiclass:
+        print(
+            f"onepass replay: {len(file.labels)} different labels are taken as two classes, above 0 and not; "
+            "give --multiclass or --positive V if that is not meant",
+            file=sys.stderr,
+        )
 
 
 def _composed(learner: Learner, arguments: argparse.Namespace, label: Label) -> Learner:
@@ -152,10 +165,19 @@ def _tested(file: DataFile, decoder: Decoder, model: Model) -> dict[str, Any]:
     return report(np.concatenate(truth), np.concatenate(scores))._asdict()
 
 
+def _rejects(run: dict[str, Any]) -> str:
+    """How many events were rejected and why; a reason that a flag would cure names the flag."""
+    if not run["rejects"]:
+        return "0 rejects"
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in run["rejects_by_reason"].items())
+    hint = "; is a long string a text? see --text" if "too_long" in run["rejects_by_reason"] else ""
+    return f"{run['rejects']:,} rejects ({reasons}{hint})"
+
+
 def _in_words(run: dict[str, Any]) -> str:
     text = (
         f"{run['events']:,} events, {run['errors']:,} errors ({run['error_rate']:.4f}), "
-        f"last 1000 {run['error_rate_last_1000']:.4f}, {run['updates']:,} updates, {run['rejects']:,} rejects, "
+        f"last 1000 {run['error_rate_last_1000']:.4f}, {run['updates']:,} updates, {_rejects(run)}, "
         f"{run['events_per_second']:,} events/s"
     )
     if "test" in run:

@@ -5,26 +5,22 @@ import json
 from pathlib import Path
 
 from service.app import Role, Service
-from service.errors import BadSettings
 from service.settings import load
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(until_end=False)
     parser.add_argument("--config", type=Path, required=True, metavar="F", help="YAML file of the model")
-    parser.add_argument(
-        "--until-end",
-        action="store_true",
-        help="stop, checkpointed, at the end that the log has at the start, and print the status as JSON",
-    )
+    if not parser.prog.endswith("serve"):  # a replica reads no log
+        help_text = "stop, checkpointed, at the end that the log has at the start, and print the status as JSON"
+        parser.add_argument("--until-end", action="store_true", help=help_text)
     parser.epilog = f"example:\n  {parser.prog} --config fraud.yaml"
 
 
 def execute(command: str, arguments: argparse.Namespace) -> int:
-    if command == "serve" and arguments.until_end:
-        raise BadSettings("serve reads no log: leave out --until-end")
     role: Role = "run" if command == "run" else "learn" if command == "learn" else "serve"
     service = Service(load(arguments.config), role, until_end=arguments.until_end)
     status = service.run()
     if arguments.until_end and status == 0:
-        print(json.dumps(service.status()))
+        print(json.dumps({key: value for key, value in service.status().items() if key not in {"ready", "trouble"}}))
     return status

@@ -154,12 +154,10 @@ def test_shapes_that_do_not_fit_take_no_memory(shape):
             decode(data)
 
 
-@pytest.mark.parametrize("extra", [1, 8, 2**32, 2**63])
-def test_a_header_longer_than_the_data(extra):
-    whole = encode(small())
-    (length,) = struct.unpack("<Q", whole[8:16])
-    with pytest.raises(BadSnapshot):
-        decode(sealed(MAGIC + struct.pack("<Q", length + extra) + whole[16:-32]))
+@pytest.mark.parametrize("length", [200, 2**32, 2**63])
+def test_a_header_longer_than_the_data(length):
+    with pytest.raises(BadSnapshot, match="header is longer"):
+        decode(sealed(MAGIC + struct.pack("<Q", length) + encode(small({}))[16:-32]))
 
 
 HEADERS = {

@@ -3,6 +3,7 @@
 import threading
 import time
 from contextlib import closing
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -62,6 +63,32 @@ def loaded_events(url: str) -> int:
         manifest, found = store.load()
         assert manifest.events == found.events
         return found.events
+
+
+class Faulty:
+    """A client some of whose calls go wrong: `instead` has what is done in their place, given the real client."""
+
+    def __init__(self, client: Redis, **instead) -> None:
+        self._client = client
+        self._instead = instead
+
+    def __getattr__(self, name: str):
+        if name in self._instead:
+            return partial(self._instead[name], self._client)
+        return getattr(self._client, name)
+
+
+def done_but_no_reply(client: Redis, *arguments):
+    client.eval(*arguments)
+    raise redis.ConnectionError("the reply was lost")
+
+
+def cut_off(*_):
+    raise redis.ConnectionError("cut off")
+
+
+def truncated(client: Redis, key: str, value: bytes, **options):
+    return client.set(key, value[:-1], **options)
 
 
 def test_nothing_yet(store):
@@ -183,29 +210,12 @@ def test_a_generation_that_does_not_follow_is_a_conflict(store, redis_url, clien
     assert [manifest.events for manifest in manifests(client)] == [1]
 
 
-class LostReply:
-    """A client whose next commit is done, but the reply never comes."""
-
-    def __init__(self, client: Redis) -> None:
-        self._client = client
-        self._lost = False
-
-    def __getattr__(self, name: str):
-        return getattr(self._client, name)
-
-    def eval(self, script: str, *arguments):
-        answer = self._client.eval(script, *arguments)
-        if script == COMMIT and not self._lost:
-            self._lost = True
-            raise redis.ConnectionError("the reply was lost")
-        return answer
-
-
 def test_a_commit_whose_reply_was_lost_is_gone_on_from(store, redis_url, client):
     store.save(snapshot(1))
-    store._redis = LostReply(store._redis)
+    real, store._redis = store._redis, Faulty(store._redis, eval=done_but_no_reply)
     with pytest.raises(StoreDown):
         store.save(snapshot(2))
+    store._redis = real
     assert [manifest.events for manifest in manifests(client)] == [2, 1]
     assert store.save(snapshot(3)).generation == 3
     assert [manifest.events for manifest in manifests(client)] == [3, 2, 1]
@@ -217,7 +227,7 @@ def test_a_commit_whose_reply_was_lost_is_gone_on_from(store, redis_url, client)
 
 def test_what_is_written_aside_is_not_visible_and_expires(store, client, redis_url):
     store.save(snapshot(1))
-    store._redis = NoCommit(store._redis)
+    store._redis = Faulty(store._redis, eval=cut_off)
     with pytest.raises(StoreDown):
         store.save(snapshot(2))
     aside = [key for key in keys(client) if ":g:2:" in key]
@@ -226,29 +236,12 @@ def test_what_is_written_aside_is_not_visible_and_expires(store, client, redis_u
     assert loaded_events(redis_url) == 1
 
 
-class NoCommit(LostReply):
-    """A client that is cut off between the snapshot and its commit."""
-
-    def eval(self, script: str, *arguments):
-        raise redis.ConnectionError("cut off")
-
-
 def test_a_snapshot_that_is_not_whole_is_not_committed(store, client):
     """Redis may lose it between the two, by expiry or a restart."""
-    store._redis = Truncating(store._redis)
+    store._redis = Faulty(store._redis, set=truncated)
     with pytest.raises(StoreDown, match="lost a snapshot"):
         store.save(snapshot(1))
     assert manifests(client) == []
-
-
-class Truncating(LostReply):
-    """A client between which and Redis the end of every value is lost."""
-
-    def set(self, key: str, value: bytes, **options):
-        return self._client.set(key, value[:-1], **options)
-
-    def eval(self, script: str, *arguments):
-        return self._client.eval(script, *arguments)
 
 
 def damaged(data: bytes) -> bytes:

@@ -1,0 +1,145 @@
+"""A log and a store in memory that can be made to fail, or the whole process to die, before or after any call."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
+from typing import Literal, NamedTuple, TypeVar
+
+from service.checkpoints import Manifest, Remembered, StoreDown
+from service.snapshot import Snapshot
+from service.sources.contract import Entry, Positions, Record, SourceDown
+
+T = TypeVar("T")
+
+PARTITION = "0"
+
+
+class Killed(BaseException):
+    """The process is gone; only the log, the dead letters and the store are left."""
+
+
+class Fault(NamedTuple):
+    """What happens at one call, counted from 0 over all calls of a plan."""
+
+    call: int
+    when: Literal["before", "after"]
+    """After: the work is done, but the caller never hears of it."""
+    how: Literal["kill", "down"]
+
+
+class Plan:
+    """Faults laid out in advance; each happens once."""
+
+    def __init__(self, faults: Sequence[Fault] = ()) -> None:
+        self._faults = {fault.call: fault for fault in faults}
+        self._calls = 0
+        self.history: list[str] = []
+        """Every call that did its work, by name."""
+
+    def call(self, name: str, down: type[Exception], work: Callable[[], T]) -> T:
+        fault = self._faults.get(self._calls)
+        self._calls += 1
+        error = None if fault is None else Killed() if fault.how == "kill" else down(f"{name} is down")
+        if error is not None and fault.when == "before":
+            raise error
+        done = work()
+        self.history.append(name)
+        if error is not None:
+            raise error
+        return done
+
+
+class Log:
+    """What lies in the log and among the dead letters; it outlives the processes."""
+
+    def __init__(self, values: Sequence[bytes], sizes: Sequence[int] = (1000,)) -> None:
+        self.values = list(values)
+        self.letters: list[Entry] = []
+        self.sizes = cycle(sizes)
+        """How many records a poll finds there at most."""
+
+    def source(self, plan: Plan) -> "MemorySource":
+        return plan.call("open", SourceDown, lambda: MemorySource(self, plan))
+
+    def sink(self, plan: Plan) -> "MemorySink":
+        return MemorySink(self, plan)
+
+
+class MemorySource:
+    """One connection to the log."""
+
+    def __init__(self, log: Log, plan: Plan) -> None:
+        self._log = log
+        self._plan = plan
+        self._at = 0
+        self._end: int | None = None
+        self.closed = False
+
+    def seek(self, positions: Mapping[str, str]) -> None:
+        self._at = int(positions.get(PARTITION, "0"))
+
+    def until_end(self) -> None:
+        self._end = len(self._log.values)
+
+    def poll(self, seconds: float, most: int) -> list[Record]:
+        assert seconds >= 0
+        assert not self.closed
+
+        def work() -> list[Record]:
+            first = self._at
+            end = len(self._log.values) if self._end is None else self._end
+            self._at = max(first, min(end, first + min(most, next(self._log.sizes))))
+            return [Record(PARTITION, str(at), str(at + 1), self._log.values[at]) for at in range(first, self._at)]
+
+        return self._plan.call("poll", SourceDown, work)
+
+    def positions(self) -> Positions:
+        return {PARTITION: str(self._at)}
+
+    @property
+    def exhausted(self) -> bool:
+        return self._end is not None and self._at >= self._end
+
+    def lag(self) -> dict[str, int]:
+        return self._plan.call("lag", SourceDown, lambda: {PARTITION: len(self._log.values) - self._at})
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class MemorySink:
+    def __init__(self, log: Log, plan: Plan) -> None:
+        self._log = log
+        self._plan = plan
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        self._plan.call("append", SourceDown, lambda: self._log.letters.extend(entries))
+
+    def close(self) -> None: ...
+
+
+class FaultyStore(Remembered):
+    """The store that remembers, behind a plan; `on_save` sees every snapshot that becomes the newest."""
+
+    def __init__(self, plan: Plan, on_save: Callable[[Snapshot], None] = lambda _: None) -> None:
+        super().__init__()
+        self._plan = plan
+        self._on_save = on_save
+
+    @property
+    def kept(self) -> Snapshot:
+        """The newest snapshot, for the test: not a call of the plan."""
+        _, snapshot = super().load()
+        return snapshot
+
+    def acquire(self) -> None:
+        self._plan.call("acquire", StoreDown, super().acquire)
+
+    def load(self) -> tuple[Manifest, Snapshot] | None:
+        return self._plan.call("load", StoreDown, super().load)
+
+    def save(self, snapshot: Snapshot) -> Manifest:
+        def work() -> Manifest:
+            self._on_save(snapshot)
+            return super(FaultyStore, self).save(snapshot)
+
+        return self._plan.call("save", StoreDown, work)

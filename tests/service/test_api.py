@@ -1,0 +1,462 @@
+"""HTTP: what is answered, that no input gets a 5xx or itself back, and that the OpenAPI document says the truth."""
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from service.api import make_app
+from service.checkpoints import Manifest
+from service.events import Decoder
+from service.health import Health
+from service.metrics import Metrics
+from service.model import Model
+from service.settings import parse
+
+CANARY = "canary-7f3a"
+SETTINGS = {
+    "name": "m",
+    "learner": "pa1",
+    "features": {"columns": ["amount", "age"], "text": ["note"], "bits": 8},
+    "label": {"positive": "fraud", "negative": "fine"},
+    "source": {"url": "redis://localhost:1/0/s"},
+    "store": {"url": "redis://localhost:1/0"},
+    "api": {"max_body": 1_000_000, "max_batch": 50},
+}
+EVENTS = [
+    b'{"features": {"amount": 5, "note": "odd one"}, "label": "fraud"}',
+    b'{"features": {"amount": -5, "note": "fine one"}, "label": "fine"}',
+]
+CHECKPOINT = Manifest(7, "c", "t", time.time(), "blob", 100, 2, "digest")
+
+
+class Client:
+    """The app without a network; what it raises is raised here."""
+
+    def __init__(self, *, predicts=True, ready=True, **changes) -> None:
+        settings = parse(SETTINGS | changes, "test")
+        decoder = Decoder(settings.features, settings.label, settings.limits)
+        self.model = Model(settings.learner, settings.features, settings.label, decoder)
+        if settings.label.classes == "binary":
+            self.model.learn([decoder.event(data) for data in EVENTS])
+        self.model.count_rejects(["type"])
+        self.health = Health(ready=ready, source_up=True, store_up=True, lag={"0": 3, "1": 4}, checkpoint=CHECKPOINT)
+        self.metrics = Metrics(CollectorRegistry(), settings.name)
+        self.app = make_app(settings, decoder, self.model, self.metrics, self.health, predicts=predicts)
+
+    def ask(self, method: str, path: str, content: Any = None, **headers: str) -> httpx.Response:
+        async def send() -> httpx.Response:
+            transport = httpx.ASGITransport(self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+                return await client.request(method, path, content=content, headers=headers)
+
+        return asyncio.run(send())
+
+    def get(self, path: str) -> httpx.Response:
+        return self.ask("GET", path)
+
+    def post(self, path: str, document: Any) -> httpx.Response:
+        return self.ask("POST", path, json.dumps(document).encode())
+
+
+@pytest.fixture
+def client():
+    return Client()
+
+
+def check_error(reply: httpx.Response, status: int) -> str:
+    """The one form of errors; returns the code."""
+    assert reply.status_code == status
+    assert reply.headers["content-type"] == "application/json"
+    assert len(reply.content) <= 4096
+    assert CANARY not in reply.text
+    assert CANARY not in str(reply.headers)
+    document = reply.json()
+    assert document.keys() == {"error"}
+    assert document["error"].keys() == {"code", "message"}
+    assert all(isinstance(text, str) and text for text in document["error"].values())
+    return document["error"]["code"]
+
+
+def test_predict(client):
+    reply = client.post("/predict", {"features": {"amount": 3, "note": "odd"}, "id": "7"})
+    assert reply.status_code == 200
+    assert reply.headers["content-type"] == "application/json"
+    answer = reply.json()
+    assert answer.keys() == {"label", "score", "model"}
+    assert answer["label"] == "fraud"
+    assert answer["score"] > 0
+    assert answer["model"] == {"name": "m", "version": 2, "generation": 7}
+    assert client.post("/predict", {"features": {"amount": -3, "note": "fine"}}).json()["label"] == "fine"
+
+
+def test_predict_batch_answers_as_predict_does(client):
+    instances = [{"features": {"amount": n}} for n in range(-3, 4)]
+    reply = client.post("/predict/batch", {"instances": instances})
+    assert reply.status_code == 200
+    assert reply.json() == {"predictions": [client.post("/predict", one).json() for one in instances]}
+    assert client.post("/predict/batch", {"instances": []}).json() == {"predictions": []}
+
+
+def test_predicting_changes_nothing(client):
+    before = client.model.snapshot({})
+    client.post("/predict", {"features": {"amount": 1e49, "new": "thing"}})
+    client.post("/predict", {"features": {"amount": 1e60}})
+    after = client.model.snapshot({})
+    assert after.state_digest == before.state_digest
+    assert after.events == before.events
+    assert after.rejects == before.rejects
+
+
+def test_predict_follows_what_is_learned(client):
+    decoder = Decoder(parse(SETTINGS, "test").features, parse(SETTINGS, "test").label, parse(SETTINGS, "test").limits)
+    question = {"features": {"amount": 5, "note": "odd one"}}
+    for _ in range(20):
+        client.model.learn([decoder.event(EVENTS[0].replace(b"fraud", b"fine"))])
+    answer = client.post("/predict", question).json()
+    assert answer["label"] == "fine"
+    assert answer["model"]["version"] == 22
+
+
+def test_before_any_class_the_answer_is_null():
+    learner = {"kind": "one_vs_rest", "max_classes": 3, "base": "pa1"}
+    client = Client(learner=learner, label={"classes": "grow", "max_classes": 3})
+    answer = client.post("/predict", {"features": {"amount": 1}}).json()
+    assert (answer["label"], answer["score"]) == (None, None)
+
+
+def test_status(client):
+    status = client.get("/status").json()
+    asked = {"model", "learner", "events", "errors", "error_rate", "rejects", "lag", "checkpoint"}
+    assert asked <= status.keys()
+    assert {"generation", "age_seconds", "state_digest"} <= status["checkpoint"].keys()
+    assert status["model"] == "m"
+    assert status["learner"] == {"kind": "pa1", "epsilon": 1.0, "C": 1.0}
+    assert (status["events"], status["rejects"], status["lag"]) == (2, 1, 7)
+    assert status["error_rate"] == status["errors"] / 2
+    assert status["checkpoint"]["generation"] == 7
+    assert status["checkpoint"]["state_digest"] == "digest"
+    assert 0 <= status["checkpoint"]["age_seconds"] < 60
+
+
+def test_status_before_a_checkpoint(client):
+    client.health.checkpoint = None
+    checkpoint = client.get("/status").json()["checkpoint"]
+    assert checkpoint == {"generation": 0, "age_seconds": None, "events": 0, "state_digest": None}
+
+
+def test_not_ready_and_then_ready():
+    client = Client(ready=False)
+    client.health.trouble = "Redis at redis://h is away"
+    assert client.get("/healthz").status_code == 200, "alive is not ready"
+    for reply in (client.get("/readyz"), client.post("/predict", {"features": {}}), client.post("/predict/batch", {})):
+        assert check_error(reply, 503) == "not_ready"
+        assert reply.json()["error"]["message"] == "Redis at redis://h is away"
+    assert client.get("/status").status_code == 200
+    assert client.get("/metrics").status_code == 200
+    client.health.ready = True
+    assert client.get("/readyz").status_code == 200
+    assert client.post("/predict", {"features": {}}).status_code == 200
+
+
+def test_a_learner_alone_has_no_predictions():
+    client = Client(predicts=False)
+    for path in ("/predict", "/predict/batch"):
+        assert check_error(client.post(path, {"features": {}}), 404) == "not_found"
+        assert path not in client.get("/openapi.json").json()["paths"]
+    for path in ("/healthz", "/readyz", "/status", "/metrics"):
+        assert client.get(path).status_code == 200
+
+
+EXPOSED = [
+    "events_total",
+    "errors_total",
+    "rejects_total",
+    "updates_total",
+    "model_events",
+    "model_errors",
+    "error_ratio",
+    "weight_norm",
+    "lag_events",
+    "predict_seconds",
+    "checkpoint_generation",
+    "checkpoint_last_success_timestamp_seconds",
+    "checkpoint_seconds",
+    "redis_up",
+]
+
+
+def test_metrics_are_the_documented_ones(client):
+    client.metrics.learned(2, 1, 2)
+    client.post("/predict", {"features": {}})
+    reply = client.get("/metrics")
+    assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
+    families = {family.name: family for family in text_string_to_metric_families(reply.text)}
+    for name in EXPOSED:
+        family = families[f"onepass_{name.removesuffix('_total')}"]
+        assert family.samples, name
+        assert family.documentation, name
+    assert all(name.startswith("onepass_") for name in families)
+    assert all(sample.labels["model"] == "m" for family in families.values() for sample in family.samples)
+    windows = {sample.labels["window"] for sample in families["onepass_error_ratio"].samples}
+    assert {"cumulative", "1000"} <= windows
+    assert {sample.labels["partition"]: sample.value for sample in families["onepass_lag_events"].samples} == {
+        "0": 3.0,
+        "1": 4.0,
+    }
+
+
+def instance(features: bytes) -> bytes:
+    return b'{"features": {%b}}' % features
+
+
+WRONG = {
+    "NaN": (instance(b'"amount": NaN, "c": "%b"' % CANARY.encode()), 422),
+    "1e400": (instance(b'"%b": 1e400' % CANARY.encode()), 422),
+    "huge int": (instance(b'"amount": ' + b"9" * 1000), 422),
+    "beyond python's int": (instance(b'"amount": ' + b"9" * 10_000), 422),
+    "beyond the limit": (instance(b'"amount": 1e101'), 422),
+    "beyond the learner": (instance(b'"amount": 1e60, "%b": 1' % CANARY.encode()), 422),
+    "column a string": (instance(b'"amount": "%b"' % CANARY.encode()), 422),
+    "object as a value": (instance(b'"x": {"%b": 1}' % CANARY.encode()), 422),
+    "null": (instance(b'"x": null'), 422),
+    "list instead of object": (b'["%b"]' % CANARY.encode(), 422),
+    "string instead of object": (b'"%b"' % CANARY.encode(), 422),
+    "features a list": (b'{"features": ["%b"]}' % CANARY.encode(), 422),
+    "unknown field": (b'{"features": {}, "%b": 1}' % CANARY.encode(), 422),
+    "label": (b'{"features": {}, "label": "%b"}' % CANARY.encode(), 422),
+    "id not a string": (b'{"features": {}, "id": 7}', 422),
+    "empty body": (b"", 422),
+    "half a body": (b'{"features": {"%b"' % CANARY.encode(), 422),
+    "deep nesting": (b"[" * 100_000, 422),
+    "deep object": (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, 422),
+    "not utf-8": (instance(b'"\xff\xfe%b": 1' % CANARY.encode()), 422),
+    "lone surrogate": (instance(b'"\\ud800": "%b"' % CANARY.encode()), 422),
+    "utf-16": (instance(b"").decode().encode("utf-16"), 422),
+    "name too long": (instance(b'"%b": 1' % (CANARY.encode() * 100)), 422),
+    "value too long": (instance(b'"x": "%b"' % (CANARY.encode() * 100)), 422),
+    "too many features": (json.dumps({"features": dict.fromkeys(map(str, range(10_001)), 1)}).encode(), 422),
+    "form": (b"features=%b" % CANARY.encode(), 422),
+    "too large": (instance(b'"x": "%b"' % (CANARY.encode() * 100_000)), 413),
+}
+
+
+@pytest.mark.parametrize(("body", "status"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("path", ["/predict", "/predict/batch"])
+def test_wrong_input(client, body, status, path):
+    if path == "/predict/batch" and body.startswith(b'{"features"'):
+        body = b'{"instances": [{"features": {}}, ' + body + b"]}"
+    check_error(client.ask("POST", path, body, **{"content-type": "application/json"}), status)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"instances": {}},
+        {"instances": [1]},
+        {"instances": None},
+        {"features": {}},
+        {"instances": [], CANARY: 1},
+        {"instances": [{"features": {}}] * 51},
+    ],
+)
+def test_wrong_batches(client, document):
+    check_error(client.post("/predict/batch", document), 422)
+
+
+@pytest.mark.parametrize("path", ["/predict", "/predict/batch"])
+def test_a_body_that_is_said_to_be_too_large_is_not_read(client, path):
+    read = []
+
+    async def body():
+        read.append(1)
+        yield CANARY.encode() * 5_000_000
+
+    started = time.monotonic()
+    reply = client.ask("POST", path, body(), **{"content-length": "50000000"})
+    assert check_error(reply, 413) == "too_large"
+    assert time.monotonic() - started < 1
+    assert not read
+
+
+def test_a_body_of_50_mb(client):
+    started = time.monotonic()
+    reply = client.ask("POST", "/predict", b'{"features": {"' + b"x" * 50_000_000 + b'": 1}}')
+    check_error(reply, 413)
+    assert time.monotonic() - started < 1
+
+
+@pytest.mark.parametrize("said", [None, "7", "-1", "\u00b2"])
+def test_a_body_without_its_true_length_is_read_up_to_the_limit(client, said):
+    sent = []
+
+    async def body():
+        for _ in range(800):
+            sent.append(1)
+            yield b"x" * 65_536
+
+    headers = {} if said is None else {"content-length": said.encode("latin-1")}
+    reply = client.ask("POST", "/predict", body(), **headers)
+    assert check_error(reply, 413) == "too_large"
+    assert len(sent) == 16, "1,000,000 bytes and not a chunk more"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/predict", 405),
+        ("PUT", "/predict", 405),
+        ("DELETE", "/predict/batch", 405),
+        ("POST", "/status", 405),
+        ("POST", "/metrics", 405),
+        ("GET", f"/{CANARY}", 404),
+        ("POST", f"/predict/{CANARY}", 404),
+        ("GET", f"/status/../{CANARY}", 404),
+        ("GET", "/docs", 404),
+    ],
+)
+def test_wrong_paths_and_methods(client, method, path, status):
+    check_error(client.ask(method, path, CANARY.encode()), status)
+
+
+def test_a_query_is_no_matter(client):
+    assert client.ask("POST", f"/predict?{CANARY}=1", b'{"features": {}}').status_code == 200
+
+
+def test_a_fault_of_ours_is_said_without_a_word_of_it(client, monkeypatch):
+    def broken(_):
+        raise RuntimeError(CANARY)
+
+    monkeypatch.setattr(client.model, "predict", broken)
+
+    async def send() -> httpx.Response:
+        transport = httpx.ASGITransport(client.app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as asking:
+            return await asking.post("/predict", content=b'{"features": {}}')
+
+    assert check_error(asyncio.run(send()), 500) == "internal"
+
+
+def test_requests_are_counted_and_timed(client):
+    client.post("/predict", {"features": {}})
+    client.post("/predict", {"wrong": 1})
+    client.post("/predict/batch", {"instances": []})
+    sample = client.metrics._registry.get_sample_value
+    assert sample("onepass_predict_requests_total", {"model": "m", "status": "200"}) == 2
+    assert sample("onepass_predict_requests_total", {"model": "m", "status": "422"}) == 1
+    assert sample("onepass_predict_seconds_count", {"model": "m"}) == 3
+
+
+@pytest.fixture
+def document(client):
+    return client.get("/openapi.json").json()
+
+
+def resolved(schema: Any, document: Any) -> Any:
+    while "$ref" in schema:
+        found = document
+        for part in schema["$ref"].removeprefix("#/").split("/"):
+            found = found[part]
+        schema = found
+    return schema
+
+
+TYPES = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "null": type(None)}
+
+
+def conforms(value: Any, schema: Any, document: Any) -> bool:
+    """As much of JSON Schema as the document uses."""
+    schema = resolved(schema, document)
+    if "anyOf" in schema:
+        return any(conforms(value, one, document) for one in schema["anyOf"])
+    kinds = schema.get("type", list(TYPES))
+    if not isinstance(value, tuple(TYPES[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds))):
+        return False
+    if isinstance(value, list):
+        return all(conforms(one, schema.get("items", {}), document) for one in value)
+    if not isinstance(value, dict):
+        return True
+    properties = schema.get("properties", {})
+    closed = schema.get("additionalProperties", True) is False
+    return (
+        set(schema.get("required", ())) <= value.keys()
+        and not (closed and value.keys() - properties.keys())
+        and all(conforms(value[name], inner, document) for name, inner in properties.items() if name in value)
+    )
+
+
+def test_every_reference_of_the_document_resolves(document):
+    def references(node: Any):
+        if isinstance(node, dict):
+            yield from (value for key, value in node.items() if key == "$ref")
+            node = list(node.values())
+        if isinstance(node, list):
+            for inner in node:
+                yield from references(inner)
+
+    found = list(references(document))
+    assert len(found) > 5
+    for reference in found:
+        assert isinstance(resolved({"$ref": reference}, document), dict)
+
+
+def test_the_document_has_every_route_and_no_other(client, document):
+    routes = {
+        (route.path, method) for route in client.app.routes if isinstance(route, APIRoute) for method in route.methods
+    }
+    described = {(path, method.upper()) for path, methods in document["paths"].items() for method in methods}
+    assert described == routes
+    assert len(routes) >= 6
+    assert document["openapi"].startswith("3.")
+    assert document["info"]["version"]
+
+
+REPLIES = [
+    ("POST", "/predict", b'{"features": {"amount": 1, "x": "y", "t": ["a"], "b": true}, "id": "1"}', 200),
+    ("POST", "/predict", b"", 422),
+    ("POST", "/predict", b"x" * 1_000_001, 413),
+    ("POST", "/predict/batch", b'{"instances": [{"features": {}}]}', 200),
+    ("POST", "/predict/batch", b"[]", 422),
+    ("POST", "/predict/batch", b"x" * 1_000_001, 413),
+    ("GET", "/healthz", None, 200),
+    ("GET", "/readyz", None, 200),
+    ("GET", "/status", None, 200),
+    ("GET", "/metrics", None, 200),
+]
+
+
+@pytest.mark.parametrize("ready", [True, False])
+@pytest.mark.parametrize(("method", "path", "body", "status"), REPLIES)
+def test_replies_are_as_declared(client, document, method, path, body, status, ready):
+    client.health.ready = ready
+    reply = client.ask(method, path, body)
+    operation = document["paths"][path][method.lower()]
+    declared = operation["responses"][str(reply.status_code)]
+    assert declared["description"]
+    assert reply.status_code == (status if ready or path in {"/healthz", "/status", "/metrics"} else 503)
+    kind = reply.headers["content-type"].partition(";")[0]
+    assert kind in declared.get("content", {kind: {}})
+    schema = declared.get("content", {}).get(kind, {}).get("schema", {})
+    if kind == "application/json":
+        assert conforms(reply.json(), schema, document)
+    if method == "POST":
+        assert schema, "predictions and their errors have a form"
+        asked = operation["requestBody"]["content"]["application/json"]["schema"]
+        if status == 200:
+            assert conforms(json.loads(body), asked, document)
+
+
+def test_the_check_of_replies_can_fail(document):
+    prediction = {"$ref": "#/components/schemas/Prediction"}
+    good = {"label": "a", "score": 1.0, "model": {"name": "m", "version": 1, "generation": 1}}
+    assert conforms(good, prediction, document)
+    assert not conforms({"label": "a", "score": 1.0}, prediction, document)
+    assert not conforms(good | {"score": "1"}, prediction, document)
+    assert not conforms(good | {"model": {"name": "m"}}, prediction, document)
+    assert not conforms({"features": {}, "more": 1}, {"$ref": "#/components/schemas/Instance"}, document)

@@ -1,0 +1,240 @@
+"""The command as its users have it: a process, its exit status, its one line of complaint, its JSON."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+import yaml
+from redis import Redis
+
+from service.__main__ import COMMANDS, main
+
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("ONEPASS_STORE")}
+SECONDS = 60
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "service", *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=SECONDS)
+    return process.returncode, out, err
+
+
+def together(*lines: tuple[str, ...]) -> list[tuple[int, str, str]]:
+    """Run several at once: a start costs a second, and there are two cores at least."""
+    return [finish(process) for process in [start(*line) for line in lines]]
+
+
+def done(*arguments: str) -> str:
+    status, out, err = finish(start(*arguments))
+    assert status == 0, err
+    return out
+
+
+def check_refused(outcome: tuple[int, str, str], *words: str) -> None:
+    status, out, err = outcome
+    assert (status, out) == (2, ""), err
+    assert err.startswith("onepass")
+    assert err.endswith("\n")
+    assert err.count("\n") == 1, err
+    for word in words:
+        assert word in err
+
+
+def asked(capsys, *arguments: str) -> tuple[int, str, str]:
+    """The same without a process of its own, which costs a second: for the many ways to be wrong."""
+    try:
+        status = main([str(argument) for argument in arguments])
+    except SystemExit as stopped:
+        status = stopped.code
+    return status, *capsys.readouterr()
+
+
+@pytest.mark.parametrize("command", [(), *((command,) for command in COMMANDS)])
+def test_help_has_an_example(capsys, command):
+    status, out, err = asked(capsys, *command, "--help")
+    assert (status, err) == (0, "")
+    assert "example:\n  onepass " in out
+
+
+def test_learners():
+    learners = json.loads(done("learners", "--json"))
+    kinds = [learner["kind"] for learner in learners]
+    assert {"perceptron", "pa", "pa1", "pa2", "scaled", "averaged", "one_vs_rest"} <= set(kinds)
+    assert len(set(kinds)) == len(kinds)
+    for learner in learners:
+        assert learner["family"], learner
+        assert learner["paper"], learner
+        for parameter in learner["parameters"]:
+            assert parameter.keys() == {"name", "default", "help"}
+            assert parameter["name"]
+            assert parameter["help"], (learner["kind"], parameter)
+    (pa1,) = [learner for learner in learners if learner["kind"] == "pa1"]
+    assert {parameter["name"]: parameter["default"] for parameter in pa1["parameters"]} == {"epsilon": 1.0, "C": 1.0}
+
+
+@pytest.fixture
+def words(tmp_path):
+    path = tmp_path / "words.csv"
+    rows = [
+        f"{n * 37 % 11 - 5},{'red' if n % 3 else 'blue'},{('ham', 'spam', 'ham', 'eggs')[n % 4]}" for n in range(200)
+    ]
+    path.write_text("\n".join(["size,colour,label", *rows]) + "\n")
+    return path
+
+
+def configuration(path, redis_url, **changes):
+    settings = {
+        "name": "m",
+        "learner": {"kind": "scaled", "base": "pa1:C=0.1"},
+        "features": {"columns": ["size"], "bits": 8},
+        "label": {"positive": "spam", "negative": "ham"},
+        "source": {"url": f"{redis_url}/events"},
+        "store": {"url": redis_url},
+        "api": {"port": 0},
+    }
+    path.write_text(yaml.safe_dump(settings | changes))
+    return path
+
+
+def test_wrong_usage_ends_with_2_and_one_line(tmp_path, redis_url):
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        unknown, typo, busy, missing = together(
+            ("nonsense",),
+            ("run", "--config", configuration(tmp_path / "typo.yaml", redis_url, stroe={})),
+            ("run", "--config", configuration(tmp_path / "busy.yaml", redis_url, api={"port": port})),
+            ("replay", tmp_path / "none.csv"),
+        )
+    check_refused(unknown, "nonsense", "onepass --help")
+    check_refused(typo, "'stroe'", "did you mean 'store'")
+    check_refused(busy, str(port), "api.port")
+    check_refused(missing, "none.csv")
+
+
+WRONG = {
+    "no command": ((), "onepass --help"),
+    "flag": (("replay", "WORDS", "--nonsense"), "--nonsense", "onepass replay --help"),
+    "no data": (("replay",), "DATA", "onepass replay --help"),
+    "no config": (("run",), "--config", "onepass run --help"),
+    "config missing": (("run", "--config", "none.yaml"), "none.yaml", "--config"),
+    "until the end of nothing": (("serve", "--until-end", "--config", {}), "--until-end"),
+    "learner kind": (("learn", "--config", {"learner": "pa11"}), "'pa11'", "did you mean 'pa1'"),
+    "learner parameter": (("learn", "--config", {"learner": "pa1:c=1"}), "'c'", "did you mean 'C'"),
+    "store": (("serve", "--config", {"store": {"url": "localhost:1"}}), "store.url"),
+    "source": (("learn", "--config", {"source": {"url": "localhost:1"}}), "kafka://"),
+    "classes": (("learn", "--config", {"label": {"classes": "grow"}}), "one_vs_rest"),
+    "words": (("replay", "WORDS"), "ham, spam, eggs", "--positive V", "--multiclass"),
+    "no such positive": (("replay", "WORDS", "--positive", "tea"), "tea", "ham, spam, eggs"),
+    "flag's learner": (("replay", "WORDS", "--positive", "ham", "--learner", "pa1:c=1"), "did you mean 'C'"),
+    "bits": (("replay", "WORDS", "--positive", "ham", "--bits", "99"), "bits"),
+    "one_vs_rest alone": (
+        ("replay", "WORDS", "--positive", "ham", "--learner", '{"kind": "one_vs_rest", "base": "pa1"}'),
+        "classes",
+    ),
+    "flag and config": (("replay", "WORDS", "--learner", "pa1", "--config", {}), "--learner", "--config"),
+    "produce to nowhere": (("produce", "WORDS", "--to", "nowhere"), "kafka://"),
+    "produce to a file": (("produce", "WORDS", "--to", "file:///x"), "kafka://"),
+    "rate": (("produce", "WORDS", "--to", "redis://127.0.0.1:1/0/s", "--rate", "0"), "--rate"),
+}
+
+
+@pytest.mark.parametrize("line", WRONG.values(), ids=WRONG)
+def test_each_wrong_usage_is_one_line(capsys, tmp_path, words, line):
+    arguments, *expected = line
+
+    def spelled(argument):
+        if isinstance(argument, dict):  # what a configuration has otherwise
+            return configuration(tmp_path / "m.yaml", "redis://127.0.0.1:1/0", **argument)
+        return words if argument == "WORDS" else argument
+
+    check_refused(asked(capsys, *map(spelled, arguments)), *expected)
+
+
+KEYS = {"events", "errors", "error_rate", "updates", "rejects", "events_per_second", "learner", "state_digest"}
+
+
+def test_replay(words):
+    one, two, multiclass, tested = together(
+        ("replay", words, "--positive", "spam", "--learner", "pa1:C=0.1", "--scale", "gn", "--json"),
+        ("replay", words, "--positive", "spam", "--learner", "pa1:C=0.1", "--learner", "perceptron", "--json"),
+        ("replay", words, "--multiclass", "--average", "avg", "--scale", "gn", "--json"),
+        ("replay", words, "--positive", "spam", "--test", words, "--limit", "50", "--shuffle", "3", "--json"),
+    )
+    for status, out, err in (one, two, multiclass, tested):
+        assert (status, err) == (0, ""), "no progress bar where there is no terminal"
+        assert out.count("\n") == 1
+    run = json.loads(one[1])
+    assert run.keys() >= KEYS
+    assert (run["events"], run["rejects"]) == (200, 0)
+    assert run["error_rate"] == run["errors"] / 200
+    assert len(run["state_digest"]) == 64
+    assert run["learner"]["base"] == {"kind": "pa1", "epsilon": 1.0, "C": 0.1}
+    runs = json.loads(two[1])["runs"]
+    assert [one["learner"]["kind"] for one in runs] == ["pa1", "perceptron"]
+    assert all(one.keys() >= KEYS for one in runs)
+    assert runs[0]["state_digest"] != runs[1]["state_digest"]
+    learner = json.loads(multiclass[1])["learner"]
+    order = [learner["kind"], learner["base"]["kind"], learner["base"]["base"]["kind"]]
+    assert order == ["scaled", "one_vs_rest", "averaged"]
+    assert json.loads(multiclass[1])["events"] == 200
+    limited = json.loads(tested[1])
+    assert limited["events"] == 50
+    assert limited["test"].keys() == {"events", "accuracy", "precision", "recall", "f1"}
+    assert limited["test"]["events"] == 200
+
+
+def test_replay_in_words(words, capsys):
+    status, out, err = asked(capsys, "replay", words, "--positive", "spam")
+    assert (status, err) == (0, "")
+    assert "200 events, " in out
+    assert "\nstate " in out
+
+
+def test_a_produced_stream_teaches_what_a_replay_does(tmp_path, redis_url):
+    """The same bytes through Redis, with a bad event among them, and in two halves with a stop between them."""
+    lines = [
+        json.dumps(
+            {"features": {"size": n * 37 % 11 - 5, "colour": "rb"[n % 2]}, "label": ("ham", "spam")[n * 7 % 5 % 2]}
+        )
+        for n in range(300)
+    ]
+    lines[20], lines[77], lines[201] = "no json", lines[77].replace("spam", "eggs").replace("ham", "eggs"), "[]"
+    whole, first, second = (tmp_path / f"{name}.jsonl" for name in ("whole", "first", "second"))
+    whole.write_text("\n".join(lines))
+    first.write_text("\n".join(lines[:130]))
+    second.write_text("\n".join(lines[130:]))
+    config = configuration(tmp_path / "m.yaml", redis_url)
+
+    done("produce", first, "--to", f"{redis_url}/events")
+    half = json.loads(done("learn", "--config", config, "--until-end"))
+    assert half["events"] + half["rejects"] == 130
+    out = done("produce", second, "--to", f"{redis_url}/events")
+    assert "170 events" in out
+    status = json.loads(done("run", "--config", config, "--until-end"))
+    replayed = json.loads(done("replay", whole, "--config", config, "--json"))
+
+    assert status["checkpoint"]["state_digest"] == replayed["state_digest"]
+    for key in ("events", "errors", "error_rate", "updates", "rejects", "rejects_by_reason", "learner"):
+        assert status[key] == replayed[key], key
+    assert replayed["rejects_by_reason"] == {"label": 1, "malformed": 2}
+    assert status["lag"] == 0
+    with Redis.from_url(redis_url) as client:
+        letters = [fields for _, fields in client.xrange("events.dead")]
+    assert [letter[b"value"].decode() for letter in letters] == [lines[20], lines[77], lines[201]]
+    assert [letter[b"h:reason"] for letter in letters] == [b"malformed", b"label", b"malformed"]

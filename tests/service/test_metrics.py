@@ -1,0 +1,157 @@
+"""Metrics: the numbers are the model's, and nothing that an event holds becomes a series."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from learners.registry import make
+from service.checkpoints import Manifest
+from service.events import REASONS, Decoder, Reject
+from service.health import Health
+from service.metrics import PARTITIONS, Metrics
+from service.model import Model
+from service.settings import Features, Label, Limits
+
+FEATURES = Features(columns=("a",), bits=4)
+GROW = Label(classes="grow", max_classes=4)
+CHECKPOINT = Manifest(3, "c", "t", 1234.5, "blob", 999, 1, "digest")
+
+
+class Scraped:
+    """A model with its metrics, fed as the worker feeds them."""
+
+    def __init__(self, learner="pa1", label=Label()) -> None:  # noqa: B008  # frozen
+        self.decoder = Decoder(FEATURES, label, Limits(max_name=20))
+        self.model = Model(make(learner), FEATURES, label, self.decoder)
+        self.metrics = Metrics(CollectorRegistry(), "m")
+        self.health = Health()
+
+    def feed(self, *values: bytes) -> None:
+        decoded = [self.decoder.event(value) for value in values]
+        outcome = self.model.learn([event for event in decoded if not isinstance(event, Reject)])
+        reasons = [event.reason for event in decoded if isinstance(event, Reject)]
+        reasons += [reason for _, reason in outcome.refused]
+        self.model.count_rejects(reasons)
+        self.metrics.learned(*outcome[:3])
+        self.metrics.rejected(reasons)
+
+    def samples(self) -> dict[tuple[str, ...], float]:
+        """Every series by its name and the values of its labels, without the model's."""
+        text = self.metrics.exposition(self.model, self.health).decode()
+        found = {}
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                labels = dict(sample.labels)
+                assert labels.pop("model") == "m"
+                found[sample.name.removeprefix("onepass_"), *labels.values()] = sample.value
+        return found
+
+
+def event(label, **features) -> bytes:
+    return json.dumps({"features": features, "label": label}).encode()
+
+
+def test_counters_and_gauges_after_learning():
+    scraped = Scraped("perceptron")
+    scraped.feed(event(1, a=1), event(-1, a=1), event(-1, a=1), b"no json", event("word", a=1), event(1, a=1e60))
+    found = scraped.samples()
+    assert found["events_total", "learned"] == 3
+    assert found["events_total", "rejected"] == 3
+    assert found["errors_total",] == found["model_errors",] == 2
+    assert found["updates_total",] == scraped.model.updates() == 3
+    assert found["model_events",] == 3
+    assert found["error_ratio", "cumulative"] == found["error_ratio", "1000"] == pytest.approx(2 / 3)
+    assert found["weight_norm",] == pytest.approx(2**0.5)
+    assert found["dropped_updates",] == 0
+    assert {reason: found["rejects_total", reason] for reason in REASONS} == dict.fromkeys(REASONS, 0) | {
+        "malformed": 1,
+        "label": 1,
+        "numeric": 1,
+    }
+
+
+def test_the_checkpoint():
+    scraped = Scraped()
+    scraped.feed(event(1, a=1), event(-1, a=2), event(1, a=3))
+    assert ("checkpoint_generation",) not in scraped.samples()
+    assert scraped.samples()["uncheckpointed_events",] == 3
+    scraped.health.checkpoint = CHECKPOINT
+    found = scraped.samples()
+    assert found["checkpoint_generation",] == 3
+    assert found["checkpoint_last_success_timestamp_seconds",] == 1234.5
+    assert found["checkpoint_size_bytes",] == 999
+    assert found["uncheckpointed_events",] == 2
+
+
+def test_a_restored_model_has_its_gauges_and_no_counts():
+    first, second = Scraped(), Scraped()
+    first.feed(event(1, a=1), event(-1, a=1))
+    second.model.restore(first.model.snapshot({}))
+    found = second.samples()
+    assert found["model_events",] == 2
+    assert found["events_total", "learned"] == 0
+    assert found["weight_norm",] == first.samples()["weight_norm",] > 0
+
+
+def test_health():
+    scraped = Scraped()
+    assert [scraped.samples()[name,] for name in ("ready", "source_up", "redis_up")] == [0, 0, 0]
+    scraped.health.ready = scraped.health.store_up = True
+    assert [scraped.samples()[name,] for name in ("ready", "source_up", "redis_up")] == [1, 0, 1]
+    scraped.health.lag = {"0": 5, "1": 0}
+    assert (scraped.samples()["lag_events", "0"], scraped.samples()["lag_events", "1"]) == (5, 0)
+
+
+def test_a_topic_of_very_many_partitions_is_one_series():
+    scraped = Scraped()
+    scraped.health.lag = {str(number): 2 for number in range(PARTITIONS + 1)}
+    lag = {key: value for key, value in scraped.samples().items() if key[0] == "lag_events"}
+    assert lag == {("lag_events", "all"): 2 * (PARTITIONS + 1)}
+
+
+def test_answers_and_failures():
+    scraped = Scraped()
+    scraped.metrics.answered(200)
+    scraped.metrics.answered(422)
+    scraped.metrics.answered(200)
+    scraped.metrics.checkpoint_failed("down")
+    scraped.metrics.predict_seconds.observe(0.0003)
+    found = scraped.samples()
+    assert (found["predict_requests_total", "200"], found["predict_requests_total", "422"]) == (2, 1)
+    assert found["checkpoint_failures_total", "down"] == 1
+    assert found["predict_seconds_count",] == 1
+    assert found["predict_seconds_bucket", "0.00025"] == 0
+    assert found["predict_seconds_bucket", "0.0005"] == 1
+
+
+LABELS = st.text(max_size=25) | st.integers() | st.booleans() | st.none() | st.floats(allow_nan=False, width=32)
+FEATURE = st.text(max_size=25) | st.floats() | st.booleans() | st.lists(st.text(max_size=5), max_size=3) | st.none()
+FEED = st.lists(
+    st.builds(
+        lambda label, features: json.dumps({"label": label, "features": features}).encode(),
+        LABELS,
+        st.dictionaries(st.text(max_size=25), FEATURE, max_size=4),
+    )
+    | st.binary(max_size=30),
+    max_size=12,
+)
+
+
+@pytest.mark.parametrize(
+    ("learner", "label"),
+    [("pa1", Label()), ({"kind": "one_vs_rest", "max_classes": 4, "base": "pa1"}, GROW)],
+    ids=["binary", "grow"],
+)
+@settings(max_examples=50, deadline=None)
+@given(feeds=st.lists(FEED, min_size=1, max_size=4))
+def test_no_event_makes_a_series(learner, label, feeds):
+    scraped = Scraped(learner, label)
+    scraped.feed(event(1, a=1))
+    before = scraped.samples().keys()
+    for feed in feeds:
+        scraped.feed(*feed)
+    assert scraped.samples().keys() == before

@@ -1,0 +1,277 @@
+"""The model: predicting and what is refused change nothing, and a snapshot goes on as if never put down."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from learners.learner import flatten
+from learners.registry import make
+from service.events import Decoder, Event
+from service.model import Mismatch, Model, Prediction
+from service.settings import Features, Label, Limits
+from service.snapshot import decode, encode
+
+COLUMNS = Features(columns=("a", "b"), bits=0)
+HASHED = Features(columns=("a", "b"), bits=4)
+GROW = Label(classes="grow", max_classes=3)
+ONE_VS_REST = {"kind": "one_vs_rest", "max_classes": 3, "base": "pa1"}
+CASES = {
+    "pa1": ("pa1", HASHED, Label()),
+    "scaled": ({"kind": "scaled", "base": "pa1"}, HASHED, Label(positive="x")),
+    "scaled, centred": ({"kind": "scaled", "base": "perceptron"}, COLUMNS, Label(positive="x", negative="y")),
+    "averaged": ({"kind": "averaged", "base": "sgd-log"}, HASHED, Label(positive="x")),
+    "one_vs_rest": (ONE_VS_REST, HASHED, GROW),
+    "all": (
+        {"kind": "scaled", "base": ONE_VS_REST | {"base": {"kind": "averaged", "base": "pa2"}}},
+        COLUMNS,
+        GROW,
+    ),
+}
+every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+def build(learner, features=HASHED, label=Label()) -> Model:  # noqa: B008  # frozen
+    return Model(make(learner), features, label, Decoder(features, label, Limits()))
+
+
+def event(label=None, weight=1.0, **features) -> Event:
+    decoder = Decoder(HASHED, Label(), Limits())
+    document = {"features": features, "label": label or "", "weight": weight}
+    return decoder.event(json.dumps(document).encode())._replace(label=label)
+
+
+def stream(label: Label, first: int = 0, last: int = 60) -> list[Event]:
+    names = "xyz" if label.classes == "grow" else "xy" if label.positive else ("1", "-1")
+    return [event(names[n * 7 % 5 % len(names)], a=n * 37 % 11 - 5, b=n * 53 % 17 / 4) for n in range(first, last)]
+
+
+def everything(model: Model) -> bytes:
+    """All that a model is, as bytes."""
+    return encode(model.snapshot({}))
+
+
+@every_case
+def test_predicting_changes_no_bit(case):
+    model = build(*case)
+    odd = [event(a=1e60), event(), event(a=-3, b=1e-300), event(b=5)]
+    for part in ([], stream(case[2])):
+        model.learn(part)
+        before = everything(model)
+        first = model.predict([*stream(case[2])[:5], *odd])
+        assert everything(model) == before
+        assert model.predict([*stream(case[2])[:5], *odd]) == first
+        assert [model.predict([one])[0] for one in [*stream(case[2])[:5], *odd]] == first, "alone or together"
+
+
+@every_case
+def test_examining_changes_no_bit(case):
+    model = build(*case)
+    model.learn([one for one in stream(case[2], 0, 20) if one.label != "z"])  # so that there is room for a class
+    before = everything(model)
+    model.examine([*stream(case[2]), event("never seen", a=1)])
+    assert everything(model) == before
+
+
+@every_case
+@pytest.mark.parametrize("cut", [0, 1, 30, 60])
+def test_a_restored_model_goes_on_as_if_never_put_down(case, cut):
+    straight, first, second = build(*case), build(*case), build(*case)
+    events = stream(case[2])
+    straight.learn(events)
+    first.learn(events[:cut])
+    first.count_rejects(["type", "range", "type"])
+    straight.count_rejects(["type", "range", "type"])
+    second.learn(events[:7])
+    second.count_rejects(["label"])
+    second.restore(decode(encode(first.snapshot({"0": "x"}))))
+    assert everything(second) == everything(first)
+    second.learn(events[cut:])
+    assert everything(second) == everything(straight)
+    assert second.rejects == {"type": 2, "range": 1}
+
+
+def test_a_snapshot_is_a_copy():
+    model = build("pa1")
+    model.learn(stream(Label(), 0, 20))
+    snapshot = model.snapshot({"0": "1"})
+    before = encode(snapshot)
+    model.learn(stream(Label(), 20, 40))
+    model.count_rejects(["type"])
+    assert encode(snapshot) == before
+
+
+def test_a_restored_model_does_not_write_into_the_snapshot():
+    model, other = build("pa1"), build("pa1")
+    model.learn(stream(Label(), 0, 20))
+    snapshot = model.snapshot({})
+    before = encode(snapshot)
+    other.restore(snapshot)
+    other.learn(stream(Label(), 20, 40))
+    assert encode(snapshot) == before
+
+
+@every_case
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=20))
+def test_how_events_are_batched_does_not_matter(case, sizes):
+    whole, cut = build(*case), build(*case)
+    events = [event("x", a=1e60), *stream(case[2], 0, 20), event("q", a=1), *stream(case[2], 20, 40)]
+    outcome = whole.learn(events)
+    place, refused, counts = 0, [], [0, 0, 0]
+    while place < len(events):
+        size = sizes[place % len(sizes)]
+        part = cut.learn(events[place : place + size])
+        refused += [(place + at, reason) for at, reason in part.refused]
+        counts = [total + more for total, more in zip(counts, part[:3], strict=True)]
+        place += size
+    assert everything(cut) == everything(whole)
+    assert (*counts, refused) == outcome
+
+
+def test_counts():
+    model = build("perceptron")
+    events = [event("1", a=1), event("-1", a=1), event("-1", a=1), event("1", b=1), event("-1", a=1)]
+    # Weights of (bias, a, b) after each: (1,1,0), since a score of 0 moves but counts as +1; (0,0,0); (-1,-1,0);
+    # (0,-1,1), each after an error; and the last event finds them right.
+    assert model.learn(events) == (5, 3, 4, [])
+    assert int(model.progress.events[0]) == 5
+    assert int(model.progress.errors[0]) == 3
+    assert model.updates() == 4
+    assert model.norm() == pytest.approx(2**0.5)
+    assert model.dropped() == 0
+
+
+def test_refused_events_are_named_and_change_nothing():
+    model, clean = (
+        build("pa1", label=Label(positive="x", negative="y")),
+        build("pa1", label=Label(positive="x", negative="y")),
+    )
+    good = [event("x", a=1), event("y", b=2)]
+    odd = [event("z", a=1), event("x", a=1e60), event(None, a=1), event("x", weight=1e60, a=1)]
+    outcome = model.learn([odd[0], good[0], odd[1], odd[2], good[1], odd[3]])
+    assert outcome.refused == [(0, "label"), (2, "numeric"), (3, "label"), (5, "numeric")]
+    assert outcome.learned == 2
+    clean.learn(good)
+    assert everything(model) == everything(clean)
+
+
+def test_a_refused_event_brings_no_class():
+    model, clean = build(ONE_VS_REST, label=GROW), build(ONE_VS_REST, label=GROW)
+    events = [event("x", a=1), event("y", b=1)]
+    assert model.learn([event("odd", a=1e60), *events]).refused == [(0, "numeric")]
+    clean.learn(events)
+    assert model.labels.names == ["x", "y"]
+    assert everything(model) == everything(clean)
+
+
+def test_an_empty_batch():
+    for learner, features, label in CASES.values():
+        model = build(learner, features, label)
+        before = everything(model)
+        assert model.learn([]) == (0, 0, 0, [])
+        assert model.predict([]) == []
+        assert everything(model) == before
+
+
+def test_rejects_are_counted_by_reason():
+    model = build("pa1")
+    model.count_rejects(["type", "range"])
+    model.count_rejects(["type"])
+    assert model.rejects == {"type": 2, "range": 1}
+    assert model.snapshot({}).rejects == {"type": 2, "range": 1}
+
+
+def test_predictions_are_labels_with_the_version():
+    model = build("perceptron", label=Label(positive="fraud", negative="fine"))
+    assert model.predict([event(a=1)]) == [Prediction("fraud", 0.0, 0)]
+    model.learn([event("fine", a=1), event("fraud", b=1)])
+    (first, second) = model.predict([event(a=1), event(b=5)])
+    assert (first.label, first.version) == ("fine", 2)
+    assert first.score < 0.0
+    assert (second.label, second.version) == ("fraud", 2)
+
+
+def test_a_refused_row_is_answered_with_the_reason():
+    (fine, refused) = build("pa1").predict([event(a=1), event(a=1e60)])
+    assert isinstance(fine, Prediction)
+    assert refused == "numeric"
+
+
+def test_before_any_class_there_is_no_answer():
+    model = build(ONE_VS_REST, label=GROW)
+    assert model.predict([event(a=1), event()]) == [Prediction(None, None, 0)] * 2
+
+
+def test_classes_grow_up_to_the_limit():
+    model = build(ONE_VS_REST, label=GROW)
+    outcome = model.learn([event(label, a=n) for n, label in enumerate("yxyzwx")])
+    assert outcome.refused == [(4, "label")]
+    assert model.labels.names == ["y", "x", "z"]
+    assert outcome.errors >= 3, "the event that brings a class is an error"
+    assert {model.predict([event(a=n)])[0].label for n in range(6)} <= {"x", "y", "z"}
+    assert model.snapshot({}).classes == ["y", "x", "z"]
+
+
+def test_a_class_never_seen_is_an_error_of_the_test():
+    model = build(ONE_VS_REST, label=GROW)
+    model.learn([event("x", a=1), event("y", b=1)])
+    y, scores = model.examine([event("x", a=1), event("new", a=1), event("x", a=1e60), event(None, a=1)])
+    assert y.tolist() == [0.0, 2.0]
+    assert scores.shape == (2, 3)
+
+
+OTHERS = {
+    "learner": ("pa2", HASHED, Label()),
+    "learner's parameter": ("pa1:C=2", HASHED, Label()),
+    "features": ("pa1", COLUMNS, Label()),
+    "columns swapped": ("pa1", Features(columns=("b", "a"), bits=4), Label()),
+    "label": ("pa1", HASHED, Label(positive="x")),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_snapshot_of_another_model_is_refused(other):
+    part = other.split("'")[0].replace("columns swapped", "features")
+    snapshot = build("pa1").snapshot({})
+    model = build(*OTHERS[other])
+    before = everything(model)
+    with pytest.raises(Mismatch) as caught:
+        model.restore(snapshot)
+    message = str(caught.value)
+    assert f"'{part}'" in message
+    assert str(snapshot.model[part]) in message, "what it was made with"
+    assert str(model.made_with[part]) in message, "and what is configured now"
+    assert everything(model) == before
+
+
+def test_arrays_that_do_not_fit_are_refused():
+    snapshot = build("pa1").snapshot({})
+    snapshot.arrays.pop(next(name for name in snapshot.arrays if name.startswith("state/")))
+    with pytest.raises(ValueError, match="do not fit"):
+        build("pa1").restore(snapshot)
+
+
+IMPOSSIBLE = {
+    "classes without one_vs_rest": ("pa1", HASHED, GROW, "needs a learner of kind one_vs_rest"),
+    "one_vs_rest without classes": (ONE_VS_REST, HASHED, Label(), "needs label.classes: grow"),
+    "inside scaled": ({"kind": "scaled", "base": ONE_VS_REST}, HASHED, Label(), "needs label.classes: grow"),
+    "too few classes": (ONE_VS_REST, HASHED, Label(classes="grow", max_classes=4), "max_classes 3"),
+    "centred and hashed": ({"kind": "scaled", "center": True, "base": "pa1"}, HASHED, Label(), "center"),
+}
+
+
+@pytest.mark.parametrize(("learner", "features", "label", "word"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_combinations_that_cannot_learn_are_refused(learner, features, label, word):
+    with pytest.raises(ValueError, match=word):
+        build(learner, features, label)
+
+
+@every_case
+def test_every_array_of_the_state_is_in_the_snapshot(case):
+    model = build(*case)
+    model.learn(stream(case[2]))
+    arrays = model.snapshot({}).arrays
+    assert {f"state/{name}" for name in flatten(model.state)} <= arrays.keys()
+    assert {f"progress/{name}" for name in flatten(model.progress)} <= arrays.keys()
