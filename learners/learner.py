@@ -45,7 +45,7 @@ class Layout(Protocol):
 class Learner(BaseModel):
     """Subclasses give `init`, `score_rows`, `learn_rows`, `updates`, `dropped` and `norm`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     kind: str
 
@@ -145,8 +145,13 @@ def _filled(like: State, arrays: dict[str, NDArray[Any]], prefix: str) -> State:
 
 def state_digest(state: State) -> str:
     """SHA-256 over names, types, shapes and bytes of a state: the same events give the same digest anywhere."""
+    return arrays_digest(flatten(state))
+
+
+def arrays_digest(arrays: dict[str, NDArray[Any]]) -> str:
+    """The same of a state that has been flattened."""
     digest = hashlib.sha256()
-    for name, array in sorted(flatten(state).items()):
+    for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

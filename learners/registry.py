@@ -43,13 +43,17 @@ def make(spec: Any) -> Learner:
     if isinstance(spec, str):
         spec = _parsed(spec)
     if not isinstance(spec, Mapping) or not isinstance(spec.get("kind"), str):
-        raise ValueError(f"a learner is a mapping with a kind, or a shorthand such as pa1:C=0.1, not {spec!r}")
+        raise ValueError(
+            f"a learner is a mapping with a kind, or a shorthand such as pa1:C=0.1, not a {type(spec).__name__}"
+        )
     cls = kind_class(spec["kind"])
     for name in spec:
         if name not in cls.model_fields:
             raise ValueError(f"{spec['kind']} has no parameter '{name}'{nearest(name, list(cls.model_fields))}")
     try:
         return cls.model_validate(dict(spec))
+    except RecursionError as error:
+        raise ValueError("the learner is nested too deeply") from error
     except ValidationError as error:
         raise ValueError(f"{spec['kind']}: {first_error(error)}") from error
 
@@ -58,7 +62,7 @@ def _parsed(text: str) -> Any:
     if text.lstrip().startswith("{"):
         try:
             return json.loads(text)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise ValueError(f"learner is not JSON: {error}") from error
     kind, _, parameters = text.partition(":")
     spec: dict[str, Any] = {"kind": kind.strip()}

@@ -50,16 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs every refused reconnect; the worker says it once
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    use_kernel_cache()
-    module = importlib.import_module(COMMANDS[chosen.command][0])
-    own = Parser(
-        f"onepass {chosen.command}",
-        description=COMMANDS[chosen.command][1].capitalize() + ".",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    module.configure(own)
     try:
-        status: int = module.execute(chosen.command, own.parse_args(chosen.rest))
+        return _executed(chosen.command, chosen.rest)
     except BadSettings as error:
         print(f"onepass {chosen.command}: {error}", file=sys.stderr)
         return 2
@@ -71,6 +63,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone; nothing is left to say
         return 0
+    except OSError as error:
+        print(f"onepass {chosen.command}: {error.strerror or error}", file=sys.stderr)
+        return 1
+
+
+def _executed(command: str, rest: list[str]) -> int:
+    use_kernel_cache()
+    module = importlib.import_module(COMMANDS[command][0])
+    parser = Parser(
+        f"onepass {command}",
+        description=COMMANDS[command][1].capitalize() + ".",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.configure(parser)
+    status: int = module.execute(command, parser.parse_args(rest))
+    sys.stdout.flush()
     return status
 
 

@@ -11,6 +11,7 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from service.events import Decoder, Event, Reject
 from service.health import Health
@@ -36,6 +37,7 @@ def make_app(
 ) -> FastAPI:
     """The routes of one role; `learn` has no predictions."""
     app = FastAPI(title="onepass", description=f"Model {settings.name}", docs_url=None, redoc_url=None)
+    app.router.redirect_slashes = False
 
     def answer(predictions: list[Prediction | str]) -> list[dict[str, Any]]:
         generation = health.checkpoint.generation if health.checkpoint else 0
@@ -109,10 +111,13 @@ async def _body(request: Request, most: int) -> bytes:
     if length.isdecimal() and int(length) > most:
         raise Problem(413, "too_large", f"a body may have {most} bytes")
     data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > most:
-            raise Problem(413, "too_large", f"a body may have {most} bytes")
+    try:
+        async for chunk in request.stream():
+            data += chunk
+            if len(data) > most:
+                raise Problem(413, "too_large", f"a body may have {most} bytes")
+    except ClientDisconnect as error:
+        raise Problem(400, "disconnected", "the body is not whole") from error
     return bytes(data)
 
 

@@ -5,6 +5,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -20,17 +21,18 @@ from service.health import Health
 from service.metrics import Metrics, Registry
 from service.model import Model
 from service.settings import Settings
-from service.sources import create_log, dead_url, open_sink, open_source
+from service.sources import check_address, create_log, dead_url, log_name, open_sink, open_source
 from service.sources.contract import Sink
 from service.status import status_of
 from service.store import RedisStore
-from service.worker import Pace, Worker
+from service.worker import Pace, Unsaved, Worker
 
 log = logging.getLogger("onepass")
 
 Role = Literal["run", "learn", "serve"]
 
-STOP_SECONDS = 10.0
+STOP_SECONDS = 9.0
+BACKLOG = 2048
 SWITCH_SECONDS = 0.0005
 """How long the learner may keep the interpreter from a waiting prediction; the default of 5 ms is felt in the tail."""
 
@@ -44,9 +46,13 @@ class Service:
         self.failure: BaseException | None = None
         self._role = role
         self._stop = threading.Event()
+        self._deadline = 0.0
         self._decoder = Decoder(settings.features, settings.label, settings.limits)
-        with refused():
-            self.model = Model(settings.learner, settings.features, settings.label, self._decoder)
+        try:
+            with refused():
+                self.model = Model(settings.learner, settings.features, settings.label, self._decoder)
+        except MemoryError as error:
+            raise BadSettings("the state does not fit the memory: lower features.bits or label.max_classes") from error
         self._metrics = Metrics(Registry(), settings.name)
         self._work = self._follower() if role == "serve" else self._worker(until_end=until_end)
         self._socket = _bound(settings.api.host, settings.api.port)
@@ -70,7 +76,14 @@ class Service:
         pace = Pace(self.settings.poll_records, store.every_seconds, store.every_events)
         source, letters = self.settings.source, self.settings.dead_letters
         with refused():
+            check_address(source.url)
             letters_url = letters.url if letters else dead_url(source.url)
+            if letters_url is not None:
+                check_address(letters_url, appendable=True)
+                if log_name(letters_url) == log_name(source.url):
+                    raise BadSettings(
+                        "dead_letters.url is the source's own log: rejected events would come again for ever"
+                    )
 
         def sink() -> Sink | None:
             if letters_url is None:
@@ -80,6 +93,7 @@ class Service:
 
         return Worker(
             self.settings.name,
+            log_name(source.url),
             pace,
             self.model,
             self._decoder,
@@ -103,17 +117,20 @@ class Service:
             log.info("%s of %s on http://%s:%s", self._role, self.settings.name, self.settings.api.host, self.port)
             self._server.run(sockets=[self._socket])
             self.stop()
-            thread.join(STOP_SECONDS)
-        if isinstance(self.failure, Protective):
-            log.error("stopped to protect the state: %s", self.failure)
-            return 3
+            thread.join(max(0.1, self._deadline - time.monotonic()))
+        if thread.is_alive():
+            log.error("stopped without a last checkpoint: the %s thread does not end", self._role)
+        if isinstance(self.failure, (Protective, BadSettings)):
+            raise self.failure
         return 1 if self.failure or thread.is_alive() else 0
 
     def stop(self) -> None:
         """Stop taking work; the last checkpoint is written, then the server drains. Asked again: leave at once."""
+        self.health.ready = False
         if self._stop.is_set():
             self._server.should_exit = True
-        self.health.ready = False
+            return
+        self._deadline = time.monotonic() + STOP_SECONDS
         self._stop.set()
         deadline = threading.Timer(STOP_SECONDS, setattr, (self._server, "should_exit", True))
         deadline.daemon = True
@@ -128,7 +145,9 @@ class Service:
             self._work.run(self._stop)
         except BaseException as error:
             self.failure = error
-            if not isinstance(error, Protective):
+            if isinstance(error, Unsaved):
+                log.error("%s", error)  # noqa: TRY400 - the reason is in the line
+            elif not isinstance(error, (Protective, BadSettings)):
                 log.exception("the %s thread failed", self._role)
         finally:
             self._server.should_exit = True
@@ -154,11 +173,16 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 
 def _bound(host: str, port: int) -> socket.socket:
     """The listening socket, before anything else is started: a port that is taken is a wrong configuration."""
+    listening = None
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.socket(family)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-    except OSError as error:
-        raise BadSettings(f"cannot listen on {host}:{port}: {error.strerror}; set api.host or api.port") from error
+        listening.listen(BACKLOG)  # two that start at once can both bind, but not both listen
+    except (OSError, UnicodeError) as error:
+        if listening is not None:
+            listening.close()
+        reason = getattr(error, "strerror", None) or "not a host name"
+        raise BadSettings(f"cannot listen on {host}:{port}: {reason}; set api.host or api.port") from error
     return listening

@@ -19,6 +19,7 @@ REASONS = {
     "malformed": "not a JSON object of the expected form",
     "too_long": "longer than the limit for an event, a name or a value",
     "too_many": "more features than the limit",
+    "too_many_instances": "more instances than the limit for a batch",
     "type": "a feature must be a number, a string, a boolean or a list of strings, and a column a number",
     "range": "a number is not finite or beyond the limit",
     "unknown_feature": "a feature is not among the declared columns, and no hashed slots are configured",
@@ -97,7 +98,7 @@ class Decoder:
         if document.keys() != {"instances"}:
             return Reject("unknown_field")
         if len(rows) > most:
-            return Reject("too_many")
+            return Reject("too_many_instances")
         events: list[Event] = []
         for row in rows:
             event = self._instance(row)

@@ -30,6 +30,10 @@ class Labels:
             return 1.0
         return -1.0 if self._settings.negative in {None, label} else None
 
+    def known_number(self, label: str) -> float | None:
+        """The same without a new class; one that is not known is no class at all."""
+        return self.number(label) if self.binary or label in self._index else -1.0
+
     def _class(self, label: str) -> float | None:
         if label not in self._index:
             if len(self.names) == self._settings.max_classes:

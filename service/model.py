@@ -10,7 +10,7 @@ from learners.batch import Array
 from learners.compose.one_vs_rest import OneVsRest
 from learners.evaluation import Progress, fresh_progress, record
 from learners.kernels import ACCEPTED, REFUSALS
-from learners.learner import Learner, flatten, restore, state_digest
+from learners.learner import Learner, arrays_digest, flatten, restore
 from learners.outputs import predicted
 from service.errors import Protective
 from service.events import Decoder, Event, batch
@@ -66,8 +66,7 @@ class Model:
             X = batch(events)
             codes = self.learner.refusals(X)
             numbers = [
-                None if code != ACCEPTED or event.label is None else self.labels.number(event.label)
-                for event, code in zip(events, codes, strict=True)
+                self._number(event) if code == ACCEPTED else None for event, code in zip(events, codes, strict=True)
             ]
             known = np.array([number is not None for number in numbers], np.bool_)
             refused = [(place, REFUSALS[codes[place]] or "label") for place in np.flatnonzero(~known).tolist()]
@@ -75,6 +74,12 @@ class Model:
             scores = self.learner.learn(self.state, X if known.all() else X.where(known), y)
             errors = record(self.progress, y, scores)
             return Outcome(int(y.size), errors, self.learner.updates(self.state) - before, refused)
+
+    def _number(self, event: Event) -> float | None:
+        """The label for the learner. An event of weight 0 changes nothing, so it brings no class into being either."""
+        if event.label is None:
+            return None
+        return self.labels.number(event.label) if event.weight else self.labels.known_number(event.label)
 
     def count_rejects(self, reasons: Sequence[str]) -> None:
         """Rejected events are part of the history, so their counts are checkpointed with it."""
@@ -109,7 +114,7 @@ class Model:
             kept = [place for place, number in enumerate(numbers) if number is not None]
             scores = self.learner.scores(self.state, batch([events[place] for place in kept]))
             y = np.array([numbers[place] for place in kept], np.float64)
-            fine = ~np.isnan(scores).reshape(y.size, -1).any(axis=1)
+            fine = ~np.isnan(scores) if scores.ndim == 1 else ~np.isnan(scores).any(axis=1)
             return y[fine], scores[fine]
 
     def updates(self) -> int:
@@ -130,11 +135,11 @@ class Model:
     def snapshot(self, positions: dict[str, str]) -> Snapshot:
         """A copy between two events."""
         with self._lock:
-            arrays = {f"state/{name}": array.copy() for name, array in flatten(self.state).items()}
-            arrays |= {f"progress/{name}": array.copy() for name, array in flatten(self.progress).items()}
+            state = {name: array.copy() for name, array in flatten(self.state).items()}
+            progress = {f"progress/{name}": array.copy() for name, array in flatten(self.progress).items()}
             classes, rejects = list(self.labels.names), dict(self.rejects)
-            digest = state_digest(self.state)
-        return Snapshot(self.made_with, classes, dict(positions), rejects, digest, arrays)
+        arrays = {f"state/{name}": array for name, array in state.items()} | progress
+        return Snapshot(self.made_with, classes, dict(positions), rejects, arrays_digest(state), arrays)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Become what the snapshot holds."""

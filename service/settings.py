@@ -1,12 +1,9 @@
-"""Settings of one model's service: a YAML file, overridden by `ONEPASS_*` variables; an unknown key is refused."""
+"""Settings of one model's service: frozen, every field documented below it, unknown keys refused."""
 
-import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Literal, Self
 
-import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -16,20 +13,12 @@ from pydantic import (
     PositiveInt,
     SecretStr,
     SerializeAsAny,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
 from learners.learner import Learner
-from learners.registry import first_error, make, nearest
-from service.errors import BadSettings
-
-PREFIX = "ONEPASS_"
-NOT_SETTINGS = {"ONEPASS_DATA", "ONEPASS_CACHE_DIR", "ONEPASS_FAILPOINT"}
-VERBATIM = {"password"}
-"""Settings whose variable is not read as YAML: a password may look like anything."""
-
+from learners.registry import make
 
 RESERVED = {"features", "id", "ts", "weight"}
 """Fields of an event that have their own meaning."""
@@ -45,7 +34,7 @@ Address = Annotated[str, Field(repr=False), PlainSerializer(without_password)]
 
 
 class Group(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True, allow_inf_nan=False)
 
 
 class Features(Group):
@@ -70,6 +59,8 @@ class Features(Group):
             raise ValueError(f"a field is a column or text, not both: {', '.join(sorted(both))}")
         if self.bits == 0 and not self.columns:
             raise ValueError("bits: 0 leaves no feature at all; declare columns or set bits")
+        if self.flat and {"id", "ts", "weight"} & {*self.columns, *self.text}:
+            raise ValueError("id, ts and weight of a flat event are not features")
         if self.bits == 0 and self.text:
             raise ValueError("text features are hashed: set bits above 0")
         return self
@@ -80,7 +71,7 @@ class Label(Group):
     """The event's field that carries the label."""
     positive: str | None = None
     """The label of the positive class; without it the sign of a number (or true/false) decides."""
-    negative: str | None = None
+    negative: str | None = Field(default=None, min_length=1)
     """The only other label; without it every other label is the negative class."""
     classes: Literal["binary", "grow"] = "binary"
     """`grow`: one-vs-rest over classes as they appear."""
@@ -100,6 +91,8 @@ class Label(Group):
             raise ValueError("classes: grow has no positive or negative class; remove one of the two")
         if self.negative is not None and self.positive is None:
             raise ValueError("negative needs positive")
+        if self.negative is not None and self.negative == self.positive:
+            raise ValueError("positive and negative are the same label")
         return self
 
 
@@ -169,79 +162,10 @@ class Settings(Group):
     dead_letters: DeadLetters | None = None
     store: StoreSettings
     api: Api = Api()
-    poll_records: PositiveInt = 500
+    poll_records: int = Field(default=500, ge=1, le=100_000)
     """Most events learned between two looks at the stop signal, the clock and waiting predictions."""
 
     @field_validator("learner", mode="before")
     @classmethod
     def _make(cls, value: object) -> Learner:
         return make(value)
-
-
-def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Read the file, lay the environment over it, and check every key."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise BadSettings(f"{path}: cannot be read ({error.strerror}); give --config an existing file") from error
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise BadSettings(f"{path}: not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(values, dict):
-        raise BadSettings(f"{path}: expected a mapping with the keys {', '.join(Settings.model_fields)}")
-    return parse(overlay(values, environ), str(path))
-
-
-def overlay(values: dict[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
-    """Lay `ONEPASS_STORE__URL=…` over `store.url`, and so on; values are read as YAML."""
-    known = {PREFIX + path.replace(".", "__").upper(): path for path in _paths(Settings)}
-    for variable in sorted(environ):
-        if not variable.startswith(PREFIX) or variable in NOT_SETTINGS:
-            continue
-        if variable not in known:
-            raise BadSettings(f"{variable}: no such setting{nearest(variable, [*known, *NOT_SETTINGS])}")
-        *groups, name = known[variable].split(".")
-        group = values
-        for part in groups:
-            group = group.setdefault(part, {})
-            if not isinstance(group, dict):
-                raise BadSettings(f"{variable}: {part} is not a group in the file")
-        try:
-            group[name] = environ[variable] if name in VERBATIM else yaml.safe_load(environ[variable])
-        except yaml.YAMLError as error:
-            raise BadSettings(f"{variable}: not YAML; put its value in quotes") from error
-    return values
-
-
-def _paths(group: type[Group], prefix: str = "") -> list[str]:
-    """Every setting as `group.name`."""
-    paths = []
-    for name, field in group.model_fields.items():
-        inner = [part for part in (field.annotation, *get_args(field.annotation)) if _is_group(part)]
-        paths += _paths(inner[0], f"{prefix}{name}.") if inner else [prefix + name]
-    return paths
-
-
-def _is_group(candidate: Any) -> bool:
-    return isinstance(candidate, type) and issubclass(candidate, Group)
-
-
-def parse(values: dict[str, Any], origin: str) -> Settings:
-    """Check a mapping; the first fault becomes one line that names the key and, if misspelt, the nearest valid one."""
-    try:
-        return Settings.model_validate(values)
-    except ValidationError as error:
-        faults = error.errors(include_url=False, include_input=False)
-        unknown = next((fault for fault in faults if fault["type"] == "extra_forbidden"), None)
-        if unknown is None:
-            missing = next((".".join(map(str, fault["loc"])) for fault in faults if fault["type"] == "missing"), None)
-            text = f"'{missing}' is missing" if missing else first_error(error)
-            raise BadSettings(f"{origin}: {text}") from error
-        *groups, name = [str(part) for part in unknown["loc"]]
-        level = len(groups)
-        beside = {
-            ".".join(path.split(".")[: level + 1]) for path in _paths(Settings) if path.split(".")[:level] == groups
-        }
-        path = ".".join([*groups, name])
-        raise BadSettings(f"{origin}: unknown key '{path}'{nearest(path, sorted(beside))}") from error

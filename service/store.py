@@ -12,7 +12,6 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -71,9 +70,9 @@ class RedisStore:
             self._redis: Any = redis.Redis.from_url(
                 settings.url,
                 password=password,
-                socket_timeout=10,
+                socket_timeout=3,
                 socket_connect_timeout=2,
-                retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),
+                retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 1),
                 client_name="onepass",
                 protocol=3,
             )
@@ -112,8 +111,10 @@ class RedisStore:
             manifest, answer = self._commit(snapshot, data)
         if answer == "INCOMPLETE":
             raise StoreDown(f"Redis at {self._where} lost a snapshot that was being written")
+        if answer == "FENCED":
+            raise Fenced(f"another learner of this model has taken over at {self._where}")
         if answer != "OK":
-            raise Fenced(f"{answer}: another learner writes checkpoints of this model to {self._where}")
+            raise Fenced(f"the checkpoints at {self._where} are not those that this learner wrote: removed or replaced")
         self._generation = manifest.generation
         return manifest
 
@@ -152,14 +153,16 @@ def _translated(where: str) -> Iterator[None]:
     """Redis' errors as ours; the client has retried already."""
     try:
         yield
-    except redis.RedisError as error:
+    except (redis.RedisError, UnicodeError) as error:  # a host name may be no host name
         raise StoreDown(f"Redis at {where}: {' '.join(str(error).split())[:200]}") from error
 
 
 def _password(settings: StoreSettings) -> str | None:
-    if settings.password_file is not None:
-        try:
-            return Path(settings.password_file).read_text(encoding="utf-8").splitlines()[0]
-        except (OSError, IndexError) as error:
-            raise BadSettings(f"store.password_file: {settings.password_file} has no first line to read") from error
-    return settings.password.get_secret_value() if settings.password else None
+    try:
+        if settings.password_file is not None:
+            return settings.password_file.read_text(encoding="utf-8").splitlines()[0]
+        password = settings.password.get_secret_value() if settings.password else None
+        (password or "").encode()
+    except (OSError, UnicodeError, IndexError) as error:
+        raise BadSettings("store.password, store.password_file: no readable first line of UTF-8 text") from error
+    return password

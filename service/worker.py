@@ -15,19 +15,22 @@ from typing import NamedTuple
 from service.checkpoints import Store, StoreDown
 from service.events import Decoder, Event, Reject
 from service.health import Health
+from service.letters import Letters
 from service.metrics import Metrics
 from service.model import Model
-from service.sources.contract import Entry, Record, Sink, Source, SourceDown
+from service.sources.contract import Record, Sink, Source, SourceDown, SourceLost
 
 log = logging.getLogger("onepass")
 
 POLL_SECONDS = 0.2
 LAG_SECONDS = 1.0
 FIRST_WAIT, LONGEST_WAIT = 0.2, 5.0
-FINISH_SECONDS = 8.0
+FINISH_SECONDS = 5.0
 SAY_AGAIN_SECONDS = 30.0
-LONGEST_LETTER = 900_000
-"""Bytes of a rejected event that are kept: with its headers it must fit a broker's limit for one message."""
+
+
+class Unsaved(Exception):
+    """The last events are not in a checkpoint; they will be learned again."""
 
 
 class Pace(NamedTuple):
@@ -46,6 +49,7 @@ class Worker:
     def __init__(
         self,
         name: str,
+        log_name: str,
         pace: Pace,
         model: Model,
         decoder: Decoder,
@@ -57,20 +61,18 @@ class Worker:
         *,
         until_end: bool = False,
     ) -> None:
-        self._name = name
+        self._log_name = log_name
         self._pace = pace
         self._model = model
         self._decoder = decoder
         self._store = store
         self._open_source = open_source
-        self._open_sink = open_sink
         self._metrics = metrics
         self._health = health
         self._until_end = until_end
         self._source: Source | None = None
-        self._sink: Sink | None = None
         self._positions: dict[str, str] | None = None
-        self._letters: list[Entry] = []
+        self._letters = Letters(name, open_sink)
         self._since = 0
         self._saved_at = self._lag_at = self._said_at = time.monotonic()
 
@@ -93,12 +95,12 @@ class Worker:
     def step(self) -> None:
         """Connect if need be, then one round: records from the log into the state."""
         source = self._source or self._connected()
-        self._keep_letters()
+        self._letters.deliver()  # nothing is polled or checkpointed while a rejected event has no safe place
         records = source.poll(POLL_SECONDS, self._pace.records)
         if records:
             self._learn(records)
             self._positions = source.positions()
-            self._keep_letters()
+            self._letters.deliver()
         self._measure(source)
         if self._due():
             self._checkpoint()
@@ -113,7 +115,7 @@ class Worker:
                 self._model.restore(snapshot)
                 log.info("restored generation %s: %s events", stored[0].generation, snapshot.events)
             self._health.store_up = True
-            restored = stored[1].positions if stored else {}
+            restored = self._own(stored[1].positions) if stored else {}
         else:
             restored = self._positions
         source = self._open_source()
@@ -125,6 +127,15 @@ class Worker:
         self._health.source_up = self._health.ready = True
         self._health.lag = source.lag()
         return source
+
+    def _own(self, positions: dict[str, str]) -> dict[str, str]:
+        """Positions without the name of the log, which must be ours: in another log they would mean other events."""
+        strange = sorted({key.rpartition("/")[0] for key in positions} - {self._log_name})
+        if strange:
+            raise SourceLost(
+                f"the checkpoint is of the log {strange[0]}, the source is {self._log_name}; use another `name`"
+            )
+        return {key.rpartition("/")[2]: position for key, position in positions.items()}
 
     def _learn(self, records: list[Record]) -> None:
         events: list[Event] = []
@@ -143,28 +154,9 @@ class Worker:
         self._model.count_rejects(reasons)
         self._metrics.learned(outcome.learned, outcome.errors, outcome.updates)
         self._metrics.rejected(reasons)
-        self._letters += [self._letter(record, reason) for record, reason in rejects]
+        for record, reason in rejects:
+            self._letters.add(record, reason)
         self._since += len(records)
-
-    def _letter(self, record: Record, reason: str) -> Entry:
-        """The event as it came, with why and where; its key is its place, so a repetition can be recognised."""
-        place = f"{self._name}:{record.partition}:{record.position}"
-        headers = {"reason": reason, "partition": record.partition, "position": record.position}
-        if len(record.value) > LONGEST_LETTER:
-            headers["bytes"] = str(len(record.value))
-        return Entry(
-            record.value[:LONGEST_LETTER],
-            place.encode(),
-            tuple((name, value.encode()) for name, value in headers.items()),
-        )
-
-    def _keep_letters(self) -> None:
-        """Nothing is polled and nothing is checkpointed while a rejected event has no safe place."""
-        if self._letters:
-            self._sink = self._sink or self._open_sink()
-            if self._sink is not None:
-                self._sink.append(self._letters)
-            self._letters = []
 
     def _measure(self, source: Source) -> None:
         if time.monotonic() - self._lag_at >= LAG_SECONDS:
@@ -181,7 +173,8 @@ class Worker:
         self._saved_at = time.monotonic()
         try:
             with self._metrics.checkpoint_seconds.time():
-                self._health.checkpoint = self._store.save(self._model.snapshot(self._positions))
+                positions = {f"{self._log_name}/{key}": at for key, at in self._positions.items()}
+                self._health.checkpoint = self._store.save(self._model.snapshot(positions))
         except StoreDown:
             self._metrics.checkpoint_failed("down")
             raise
@@ -201,10 +194,10 @@ class Worker:
         self._health.trouble = str(error)
 
     def _disconnect(self) -> None:
-        for end in (self._source, self._sink):
-            if end is not None:
-                end.close()
-        self._source = self._sink = None
+        if self._source is not None:
+            self._source.close()
+        self._source = None
+        self._letters.close()
 
     def _finished(self) -> bool:
         return self._until_end and self._source is not None and self._source.exhausted
@@ -213,20 +206,24 @@ class Worker:
         """A last checkpoint of whatever has not had one; what cannot be written in time will be learned again."""
         self._health.ready = False
         deadline = time.monotonic() + FINISH_SECONDS
+        try:
+            self._save_the_rest(deadline)
+        finally:
+            if self._source is not None:
+                with contextlib.suppress(SourceDown, SourceLost):
+                    self._health.lag = self._source.lag()
+            self._disconnect()
+            self._store.close()
+
+    def _save_the_rest(self, deadline: float) -> None:
         while self._positions is not None and (self._since or self._letters or self._unsaved()):
             try:
-                self._keep_letters()
+                self._letters.deliver()
                 self._checkpoint()
             except (SourceDown, StoreDown) as error:
                 if time.monotonic() >= deadline:
-                    log.warning("stopped without a last checkpoint: %s", error)
-                    break
+                    raise Unsaved(f"stopped without a last checkpoint: {error}") from error
                 time.sleep(FIRST_WAIT)
-        if self._source is not None:
-            with contextlib.suppress(SourceDown):
-                self._health.lag = self._source.lag()
-        self._disconnect()
-        self._store.close()
 
     def _unsaved(self) -> bool:
         """With `--until-end` there is a checkpoint to show, even of a log without events."""

@@ -6,7 +6,7 @@ The rule has its own bias b, which is never shrunk: it lives in slot 0.
 from typing import Literal, NamedTuple
 
 import numpy as np
-from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from learners.batch import Array, Batch, Flags, Ints
 from learners.kernels import kernel, row
@@ -44,7 +44,7 @@ class SgdLog(LinearLearner):
     """First learning rate."""
     lam: NonNegativeFloat = 0.0
     """Weight of the squared norm in the objective."""
-    horizon: PositiveInt = 10_000
+    horizon: int = Field(default=10_000, ge=1, le=10**15)
     """N: the rate is halved after N events; the paper's runs take the number of training rows."""
 
     def fresh(self, dim: int, average: Average) -> State:

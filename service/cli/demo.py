@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 from service.app import Service
 from service.cli.payments import COLUMNS, payments
+from service.configuration import parse
 from service.embedded.kafka import kafka_broker
 from service.embedded.process import EmbeddedError
 from service.embedded.redis import redis_server
 from service.errors import BadSettings
-from service.settings import Settings, parse
+from service.settings import Settings
 from service.sources import create_log, open_sink, open_source
 from service.sources.contract import Entry, SourceDown
 

@@ -27,8 +27,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(command: str, arguments: argparse.Namespace) -> int:
-    if arguments.rate is not None and arguments.rate <= 0:
-        raise BadSettings("--rate must be above 0")
+    if arguments.rate is not None and not 0.001 <= arguments.rate <= 1e9:
+        raise BadSettings("--rate must be from 0.001 to 1e9 events per second")
     file = scanned(arguments.data, arguments)
     try:
         with refused():

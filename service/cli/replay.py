@@ -17,13 +17,14 @@ from learners.registry import make
 from learners.warmup import warm
 from service.checkpoints import Remembered
 from service.cli.shaping import add_file_flags, scanned
+from service.configuration import load
 from service.errors import BadSettings, refused
 from service.events import Decoder, Event
 from service.files import DataFile, aligned, features_of, label_of, scan
 from service.health import Health
 from service.metrics import Metrics, Registry
 from service.model import Model
-from service.settings import Features, Label, Limits, load
+from service.settings import Features, Label, Limits
 from service.sources.file import FileSource
 from service.status import counts_of
 from service.worker import Pace, Worker
@@ -118,9 +119,11 @@ def _replay(plan: Plan, learner: Learner, arguments: argparse.Namespace) -> dict
     with refused():
         model = Model(learner, plan.features, plan.label, decoder)
     store, health = Remembered(), Health()
-    source = FileSource(plan.data, shuffle=arguments.shuffle, limit=arguments.limit)
+    with refused():
+        source = FileSource(plan.data, shuffle=arguments.shuffle, limit=arguments.limit)
     worker = Worker(
         "replay",
+        "file",
         Pace(ROUND, float("inf"), sys.maxsize),
         model,
         decoder,

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from service.app import Role, Service
-from service.settings import load
+from service.configuration import load
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

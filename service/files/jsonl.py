@@ -33,7 +33,7 @@ def scan(path: Path, *, label: str, text: Sequence[str], drop: Sequence[str]) ->
         unseen = set() if _is_event(fields) else unseen.difference(fields)
         try:
             labels.see(msgspec.json.decode(fields.get(label, NULL)))
-        except ValueError:  # out of range or not UTF-8
+        except (ValueError, RecursionError):  # out of range, not UTF-8 or nested too deeply
             continue
     if not count:
         raise BadSettings(f"{path}: empty; give a file with rows")
@@ -73,7 +73,7 @@ def converter(file: DataFile) -> Callable[[bytes], bytes]:
 def _fields(raw: bytes) -> dict[str, msgspec.Raw] | None:
     try:
         return FIELDS.decode(raw)
-    except ValueError:  # no JSON, no object, or a name that is not UTF-8
+    except (ValueError, RecursionError):  # no JSON, no object, or a name that is not UTF-8
         return None
 
 
@@ -84,7 +84,7 @@ def _is_event(fields: dict[str, msgspec.Raw]) -> bool:
 
 def _as_text(value: msgspec.Raw) -> msgspec.Raw:
     """An id is a string in an event; files often number their rows."""
-    return value if _starts(value, b'"') else msgspec.Raw(msgspec.json.encode(bytes(value).decode()))
+    return value if _starts(value, b'"') else msgspec.Raw(msgspec.json.encode(bytes(value).decode(errors="replace")))
 
 
 def _starts(value: msgspec.Raw, byte: bytes) -> bool:

@@ -88,6 +88,8 @@ def _rest_of_row(path: Path, start: int, numbered: Iterator[tuple[int, bytes]]) 
 
 
 def _lines(path: Path) -> Iterator[bytes]:
+    if path.exists() and not path.is_file():
+        raise BadSettings(f"{path}: not a regular file; it is read more than once")
     try:
         with path.open("rb") as file, _unpacked(file) as stream:
             yield next(stream, b"\n").removeprefix(codecs.BOM_UTF8)

@@ -8,7 +8,7 @@ import importlib
 import re
 from pathlib import Path
 from typing import NamedTuple, cast
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from service.sources.contract import Sink, Source
 
@@ -23,6 +23,9 @@ class Kind(NamedTuple):
     source: str
     sink: str
 
+
+NOT_APPENDABLE = "a file cannot be appended to: use a kafka:// or redis:// address"
+REDIS_OPTIONS = {"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"}
 
 KINDS = {
     "kafka": Kind("service.sources.kafka", "KafkaSource", "KafkaSink"),
@@ -47,10 +50,22 @@ def open_source(url: str, start: str) -> Source:
 def open_sink(url: str) -> Sink:
     address = _split(url)
     if address.scheme == "file":
-        raise ValueError("a file cannot be appended to: use a kafka:// or redis:// address")
+        raise ValueError(NOT_APPENDABLE)
     kind = KINDS[address.scheme]
     make = getattr(importlib.import_module(kind.module), kind.sink)
     return cast("Sink", make(*_server_and_name(address)))
+
+
+def check_address(url: str, *, appendable: bool = False) -> None:
+    """Refuse, before anything is started, what `open_source` or `open_sink` would refuse."""
+    if _split(url).scheme == "file" and appendable:
+        raise ValueError(NOT_APPENDABLE)
+
+
+def log_name(url: str) -> str:
+    """Which log an address means, whatever the way to it: positions in one mean nothing in another."""
+    address = _split(url)
+    return f"{address.scheme.removesuffix('s')}:{address.path.rpartition('/')[2]}"
 
 
 def create_log(url: str) -> None:
@@ -84,10 +99,12 @@ def _is_good(address: SplitResult) -> bool:
     match address.scheme:
         case "kafka":
             servers = KAFKA_SERVERS.fullmatch(address.netloc)
-            return plain and bool(servers and KAFKA_TOPIC.fullmatch(address.path[1:]))
+            ports = [int(server.rpartition(":")[2]) for server in address.netloc.split(",")] if servers else [0]
+            return plain and all(0 < port < 65536 for port in ports) and bool(KAFKA_TOPIC.fullmatch(address.path[1:]))
         case "redis" | "rediss":
             reachable = address.hostname is not None and address.port is not None
-            return reachable and not address.fragment and bool(REDIS_PATH.fullmatch(address.path))
+            known = set(parse_qs(address.query, keep_blank_values=True)) <= REDIS_OPTIONS
+            return reachable and known and not address.fragment and bool(REDIS_PATH.fullmatch(address.path))
         case "file":
             return plain and not address.netloc and len(address.path) > 1
     return False

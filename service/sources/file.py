@@ -4,6 +4,7 @@ The file is taken as it is when opened and has an end; there the source is exhau
 Without a shuffle rows are streamed; with one they are held as they lie in the file, converted when delivered.
 """
 
+import time
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -53,7 +54,9 @@ class FileSource:
     def until_end(self) -> None:
         """Nothing to do: the end is the file's."""
 
-    def poll(self, seconds: float, most: int) -> list[Record]:  # noqa: ARG002  # a file never makes one wait
+    def poll(self, seconds: float, most: int) -> list[Record]:
+        if self.exhausted:
+            time.sleep(seconds)
         first = self._at
         values = self._convert(self._take(min(most, self._end - first)))
         self._at += len(values)

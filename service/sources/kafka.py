@@ -61,6 +61,8 @@ class KafkaSource:
     def seek(self, positions: Mapping[str, str]) -> None:
         self._drop()  # and with it what it has fetched and which partitions rest
         self._end = {}
+        if not all(part.isdecimal() for part in (*positions, *positions.values())):
+            raise SourceLost(f"topic {self._topic}: the positions are not offsets of partitions")
         self._next = {TopicPartition(self._topic, int(p)): int(at) for p, at in positions.items()}
         self._open()
 
@@ -225,7 +227,7 @@ def _connect(make: Callable[..., Any], bootstrap: str, config: Mapping[str, obje
         _knock(bootstrap)
         servers = {"bootstrap_servers": bootstrap.split(","), "bootstrap_timeout_ms": BOOTSTRAP_MS}
         return make(kafka_client=client, metrics_enabled=False, **servers, **config)
-    except (KafkaError, OSError) as error:
+    except (KafkaError, OSError, UnicodeError) as error:
         for left in clients:  # a constructor that fails leaves its I/O thread behind
             left.close()
         raise SourceDown(f"no Kafka broker answers at {bootstrap}: {error}") from error

@@ -4,6 +4,7 @@ An entry carries the event in its field `value`, a key in `key` and headers in f
 holds only while the stream's last id is not below it: ids only grow, so a smaller last id is another stream.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from redis.retry import Retry
 from service.sources.contract import Entry, Positions, Record, SourceDown, SourceLost
 
 PARTITION = "0"
+ID = re.compile(r"\d+-\d+")
 BEGIN = "0-0"
 SOCKET_SECONDS = 3.0
 LONGEST_BLOCK = 2.0
@@ -54,6 +56,8 @@ class RedisSource:
         latest, _ = self._last()
         fresh = BEGIN if self._start == "earliest" else latest
         self._at = positions.get(PARTITION, fresh)
+        if not ID.fullmatch(self._at):
+            raise SourceLost(f"{self._where}: {self._at[:40]} is not the id of an entry")
         self._end = None
         self._counted, self._ahead = self._at, 0
         self._check(latest)
@@ -135,7 +139,10 @@ class RedisSink:
         with _down(self._where), self._redis.pipeline(transaction=False) as pipe:
             for entry in entries:
                 pipe.xadd(self._stream, _fields(entry))
-            pipe.execute()
+            answers = pipe.execute(raise_on_error=False)  # what it raises would repeat the command, events and all
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise SourceDown(f"{self._where}: {answer}")
 
     def close(self) -> None:
         self._redis.close()
@@ -156,8 +163,8 @@ def _connect(url: str, retries: int) -> Any:
 def _down(where: str) -> Iterator[None]:
     try:
         yield
-    except (RedisError, OSError) as error:
-        raise SourceDown(f"{where}: {error}") from error
+    except (RedisError, OSError, UnicodeError) as error:
+        raise SourceDown(f"{where}: {' '.join(str(error).split())[:200]}") from error
 
 
 def _where(url: str, stream: str) -> str:

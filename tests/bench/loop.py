@@ -72,6 +72,7 @@ def whole(url, name):
     model = Model(make({"kind": "scaled", "base": "pa1"}), FEATURES, LABEL, decoder)
     worker = Worker(
         name,
+        "redis:events",
         Pace(500, 1.0, 100_000),
         model,
         decoder,

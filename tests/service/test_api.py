@@ -13,11 +13,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from service.api import make_app
 from service.checkpoints import Manifest
+from service.configuration import parse
 from service.events import Decoder
 from service.health import Health
 from service.metrics import Metrics
 from service.model import Model
-from service.settings import parse
 
 CANARY = "canary-7f3a"
 SETTINGS = {
@@ -33,7 +33,6 @@ EVENTS = [
     b'{"features": {"amount": 5, "note": "odd one"}, "label": "fraud"}',
     b'{"features": {"amount": -5, "note": "fine one"}, "label": "fine"}',
 ]
-CHECKPOINT = Manifest(7, "c", "t", time.time(), "blob", 100, 2, "digest")
 
 
 class Client:
@@ -46,7 +45,8 @@ class Client:
         if settings.label.classes == "binary":
             self.model.learn([decoder.event(data) for data in EVENTS])
         self.model.count_rejects(["type"])
-        self.health = Health(ready=ready, source_up=True, store_up=True, lag={"0": 3, "1": 4}, checkpoint=CHECKPOINT)
+        saved = Manifest(7, "c", "t", time.time(), "blob", 100, 2, "digest")
+        self.health = Health(ready=ready, source_up=True, store_up=True, lag={"0": 3, "1": 4}, checkpoint=saved)
         self.metrics = Metrics(CollectorRegistry(), settings.name)
         self.app = make_app(settings, decoder, self.model, self.metrics, self.health, predicts=predicts)
 

@@ -12,8 +12,9 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from service.configuration import load
 from service.metrics import Metrics
-from service.settings import Settings, load
+from service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -4,12 +4,14 @@ import json
 import math
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from learners.batch import BIAS
 from service.events import REASONS, Decoder, Event, Reject, batch
 from service.settings import Features, Label, Limits
+
+some = settings(max_examples=80, derandomize=True, deadline=None)
 
 LEARNERS_OWN = {"numeric", "negative"}
 FEATURES = Features(columns=("amount", "age"), text=("note",), bits=18)
@@ -205,7 +207,7 @@ def test_rejects(data, reason):
 
 
 def test_every_reason_of_the_decoder_is_in_the_table():
-    elsewhere = {"unknown_feature", "unknown_field"}
+    elsewhere = {"unknown_feature", "unknown_field", "too_many_instances"}
     assert {reason for _, reason in REJECTED.values()} == REASONS.keys() - LEARNERS_OWN - elsewhere
 
 
@@ -267,7 +269,7 @@ def test_a_request_is_read_strictly(document, reason):
         ({"instances": {}}, "malformed"),
         ({"instances": [1]}, "malformed"),
         ({"instances": [], "more": 1}, "unknown_field"),
-        ({"instances": [{"features": {}}] * 4}, "too_many"),
+        ({"instances": [{"features": {}}] * 4}, "too_many_instances"),
     ],
 )
 def test_a_batch_request_is_read_strictly(document, reason):
@@ -338,17 +340,20 @@ def check(data: bytes) -> None:
         assert isinstance(event, Reject) or (isinstance(event.label, str) and len(event.label) <= 256)
 
 
+@some
 @given(st.binary(max_size=200))
 @example(b"\xff\xfe{\x00}\x00")
 def test_no_bytes_bring_it_down(data):
     check(data)
 
 
+@some
 @given(VALUES | EVENTS)
 def test_no_json_brings_it_down(value):
     check(json.dumps(value).encode())
 
 
+@some
 @given(EVENTS, st.data())
 def test_no_damage_to_an_event_brings_it_down(value, data):
     whole = bytearray(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
@@ -357,6 +362,7 @@ def test_no_damage_to_an_event_brings_it_down(value, data):
     check(bytes(whole))
 
 
+@some
 @given(st.lists(EVENTS.map(lambda value: json.dumps(value).encode()), min_size=2, max_size=5), st.randoms())
 def test_what_was_decoded_before_does_not_matter(stream, random):
     decode = decoder()
@@ -365,6 +371,7 @@ def test_what_was_decoded_before_does_not_matter(stream, random):
         assert decode.event(data) == expected[data]
 
 
+@some
 @given(st.dictionaries(st.text(max_size=8), st.floats(-1e100, 1e100, allow_nan=False), max_size=30))
 def test_any_numbers_are_taken_as_they_are(features):
     found = row(event(features, decoder(Features(columns=tuple(features), bits=0) if features else Features())))

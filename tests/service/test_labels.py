@@ -1,11 +1,13 @@
 """Labels to numbers and back."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.labels import Labels
 from service.settings import Label, canonical_label
+
+some = settings(max_examples=100, derandomize=True, deadline=None)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +73,7 @@ def test_no_class_yet():
     assert Labels(Label(classes="grow")).label(-1) is None
 
 
+@some
 @given(st.lists(st.text(max_size=3)), st.lists(st.text(max_size=3)))
 def test_a_list_taken_up_goes_on_as_if_never_put_down(before, after):
     settings = Label(classes="grow", max_classes=5)

@@ -4,8 +4,9 @@ import pytest
 import yaml
 
 from learners.learner import Learner
+from service.configuration import NOT_SETTINGS, load
 from service.errors import BadSettings, refused
-from service.settings import NOT_SETTINGS, Address, Features, Limits, Settings, load, without_password
+from service.settings import Address, Features, Limits, Settings, without_password
 
 EXAMPLE = """
 name: fraud
@@ -180,7 +181,6 @@ OUT_OF_RANGE = {
     "C not a number": ({"learner": "pa1:C=much"}, "learner"),
     "wrong type": ({"store": {"url": "redis://h:1/0", "keep": "many"}}, "store.keep"),
     "no mapping": ({"store": None}, "store"),
-    "missing": ({"source": {}}, "source.url"),
     "list for a text": ({"name": ["a"]}, "name"),
     "text for a list": ({"features": {"columns": "amount"}}, "features.columns"),
 }
@@ -189,6 +189,10 @@ OUT_OF_RANGE = {
 @pytest.mark.parametrize(("changes", "key"), OUT_OF_RANGE.values(), ids=OUT_OF_RANGE)
 def test_out_of_range(loaded, changes, key):
     assert f": {key}: " in complaint(loaded, changes)
+
+
+def test_a_setting_that_is_missing(loaded):
+    assert "source.url" in complaint(loaded, {"source": {}})
 
 
 INCONSISTENT = {
