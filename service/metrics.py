@@ -76,6 +76,8 @@ class Metrics:
             self._rejects.labels(model, reason)
         for result in ("learned", "rejected"):
             self._events.labels(model, result)
+        for counted in (self._errors, self._updates):
+            counted.labels(model)  # a series from the start, so that its first increase is seen
 
     def learned(self, events: int, errors: int, updates: int) -> None:
         self._events.labels(self._model, "learned").inc(events)
