@@ -46,5 +46,5 @@ papers: install  ## Bollegala's heart data beside his table 2; needs ONEPASS_DAT
 	    --learner sgd-log:horizon=216 --learner pa1:C=0.01 --scale gn --shuffle 0 $(ARGS)
 
 lock:            ## write requirements.lock anew from pyproject.toml; needs uv
-	uv pip compile --universal --generate-hashes --python-version 3.11 --extra dev --extra fast \
+	uv pip compile --universal --generate-hashes --python-version 3.11 --extra dev --extra fast --extra bench \
 	    --quiet --output-file requirements.lock pyproject.toml

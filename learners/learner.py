@@ -30,6 +30,19 @@ class Learned(NamedTuple):
     moved: Flags
 
 
+class Memory(NamedTuple):
+    """What a replay in several passes keeps beside the state."""
+
+    duals: Array | None = None
+    """The dual variable of each row, written in place; for several classes one line of rows per class."""
+    again: bool = False
+    """The rows have been learned before, so statistics have counted them already."""
+
+
+ONCE = Memory()
+"""A stream: each row comes once, and its dual variable starts at 0."""
+
+
 class Layout(Protocol):
     """What a learner may ask about the features it will see."""
 
@@ -60,27 +73,39 @@ class Learner(BaseModel):
             return self.score_rows(state, X)
         return spread(self.score_rows(state, X.where(~refused)), refused)
 
-    def learn(self, state: State, X: Batch, y: Array) -> Array:
+    def learn(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Array:
         """Row by row: score, then update. Returns the scores from before each update; a refused row changes nothing."""
         refused = self.refusals(X) != ACCEPTED
         if not refused.any():
-            return self.learn_rows(state, X, y).scores
-        return spread(self.learn_rows(state, X.where(~refused), y[~refused]).scores, refused)
+            return self.learn_rows(state, X, y, memory).scores
+        kept = memory if memory.duals is None else memory._replace(duals=memory.duals[..., ~refused].copy())
+        scores = self.learn_rows(state, X.where(~refused), y[~refused], kept).scores
+        if memory.duals is not None and kept.duals is not None:
+            memory.duals[..., ~refused] = kept.duals
+        return spread(scores, refused)
 
     def refusals(self, X: Batch) -> Flags:
         """Why each row cannot be taken, as an index into `kernels.REFUSALS`; depends on the row alone."""
         return refusals(X)
+
+    def takes_negative(self) -> bool:
+        """Whether rows may have negative values; if not, `refusals` refuses those that do."""
+        return True
 
     def settled(self, layout: Layout) -> Self:
         """This configuration with every choice that depends on the features made; impossible ones are refused."""
         del layout
         return self
 
+    def scalable(self) -> str:
+        """Why scaling in front of this learner makes no sense; empty where it does."""
+        return ""
+
     def score_rows(self, state: State, X: Batch) -> Array:
         """`scores` of rows that were not refused."""
         raise NotImplementedError
 
-    def learn_rows(self, state: State, X: Batch, y: Array) -> Learned:
+    def learn_rows(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Learned:
         """`learn` of rows that were not refused."""
         raise NotImplementedError
 

@@ -16,10 +16,33 @@ LEARNERS = {
     "pa1": "learners.linear.passive_aggressive:PassiveAggressive1",
     "pa2": "learners.linear.passive_aggressive:PassiveAggressive2",
     "sgd-log": "learners.linear.sgd:SgdLog",
+    "winnow": "learners.linear.winnow:Winnow",
+    "winnow-balanced": "learners.linear.winnow:BalancedWinnow",
+    "mbw": "learners.linear.winnow:ModifiedBalancedWinnow",
+    "winnow-exp": "learners.linear.exponentiated:ExponentiatedWinnow",
+    "winnow-norm": "learners.linear.exponentiated:NormalisedWinnow",
+    "lm-winnow": "learners.linear.exponentiated:LargeMarginWinnow",
+    "lm-winnow-norm": "learners.linear.exponentiated:LargeMarginNormalisedWinnow",
+    "romma": "learners.linear.romma:Romma",
+    "pa-l2obj": "learners.linear.regularised_pa:ObjectivePassiveAggressive",
+    "pa-l2": "learners.linear.regularised_pa:BallPassiveAggressive",
+    "pa-l1": "learners.linear.l1_pa:L1PassiveAggressive",
+    "norma": "learners.linear.norma:Norma",
+    "fs": "learners.linear.feature_scaling:FeatureScaling0",
+    "fs1": "learners.linear.feature_scaling:FeatureScaling1",
+    "fs2": "learners.linear.feature_scaling:FeatureScaling2",
+    "fs3": "learners.linear.feature_scaling:FeatureScaling3",
+    "svm-dual": "learners.linear.dual_svm:DualSvm",
+    "arow": "learners.linear.arow:Arow",
+    "scw1": "learners.linear.confidence_weighted:SoftConfidence1",
+    "scw2": "learners.linear.confidence_weighted:SoftConfidence2",
+    "ftrl": "learners.linear.ftrl:Ftrl",
+    "adagrad": "learners.linear.adagrad:Adagrad",
 }
 
 COMPOSITIONS = {
     "averaged": "learners.compose.averaged:Averaged",
+    "selected": "learners.compose.selected:Selected",
     "one_vs_rest": "learners.compose.one_vs_rest:OneVsRest",
     "scaled": "learners.compose.scaled:Scaled",
 }
@@ -84,7 +107,8 @@ def _value(text: str) -> Any:
 def first_error(error: ValidationError) -> str:
     """The first complaint of pydantic in one line, without echoing long input."""
     detail = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in detail["loc"])
+    # Of a choice between types pydantic names the branch too, such as constrained-float; nobody wrote that.
+    where = ".".join(str(part) for part in detail["loc"] if str(part).isdecimal() or str(part).isidentifier())
     message = detail["msg"].removeprefix("Value error, ")
     return f"{where}: {message}" if where else message
 

@@ -15,13 +15,24 @@ def warm(learner: Learner) -> None:
     learner.scores(state, X)
 
 
+class Columns:
+    """The features by which choices that are left open are settled: what is compiled does not depend on them."""
+
+    dense = True
+    bias = True
+
+
 def warm_all() -> None:
     """Every registered learner, plain and inside each composition."""
     for kind in LEARNERS:
-        warm(make(kind))
-        for center in (True, False):
-            warm(make({"kind": "scaled", "center": center, "base": {"kind": "averaged", "base": kind}}))
-        warm(make({"kind": "one_vs_rest", "base": kind}))
+        leaf = make(kind).settled(Columns())
+        warm(leaf)
+        averaged = make({"kind": "averaged", "base": leaf})
+        warm(averaged)
+        if not leaf.scalable():
+            for center in (True, False) if leaf.takes_negative() else (False,):
+                warm(make({"kind": "scaled", "center": center, "base": averaged}))
+        warm(make({"kind": "one_vs_rest", "base": leaf}))
 
 
 if __name__ == "__main__":

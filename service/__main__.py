@@ -22,6 +22,7 @@ COMMANDS = {
     "serve": ("service.cli.roles", "only serve, following the checkpoints of a learner"),
     "replay": ("service.cli.replay", "one honest pass over a file"),
     "produce": ("service.cli.produce", "feed a file's events to a topic or stream"),
+    "bench": ("service.cli.bench", "measured claims: speed beside peers, cost as the dimension grows"),
     "learners": ("service.cli.learners", "every learner, with its parameters and its paper"),
 }
 

@@ -1,10 +1,11 @@
 """`Model`: a learner, its state, its classes and its honest counts, behind one lock."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import BaseModel
 
 from learners.batch import Array
 from learners.compose.one_vs_rest import OneVsRest
@@ -12,6 +13,7 @@ from learners.evaluation import Progress, fresh_progress, record
 from learners.kernels import ACCEPTED, REFUSALS
 from learners.learner import Learner, arrays_digest, flatten, restore
 from learners.outputs import predicted
+from learners.registry import make
 from service.errors import Protective
 from service.events import Decoder, Event, batch
 from service.labels import Labels
@@ -144,7 +146,7 @@ class Model:
     def restore(self, snapshot: Snapshot) -> None:
         """Become what the snapshot holds."""
         for part, made_with in snapshot.model.items():
-            if made_with != self.made_with.get(part):
+            if _read_today(part, made_with) != self.made_with.get(part):
                 raise Mismatch(
                     f"the checkpoint was made with other settings of '{part}' than the configuration has now: "
                     f"{made_with} instead of {self.made_with.get(part)}; use another `name`, or the old settings"
@@ -173,6 +175,19 @@ def _check_classes(learner: Learner, label: Label) -> None:
         raise ValueError(
             f"one_vs_rest has max_classes {inner.max_classes}, the label {label.max_classes}; set both to the same"
         )
+
+
+def _read_today(part: str, made_with: Any) -> Any:
+    """Settings of a checkpoint as this version writes them: a parameter that came later has its default."""
+    readers: dict[str, Callable[[Any], BaseModel]] = {
+        "learner": make,
+        "features": Features.model_validate,
+        "label": Label.model_validate,
+    }
+    try:
+        return readers[part](made_with).model_dump(mode="json") if part in readers else made_with
+    except ValueError:
+        return made_with
 
 
 def _finite(score: float) -> float | None:

@@ -42,13 +42,17 @@ def test_oracles_are_plain_numpy(path):
 
 
 def test_every_kind_has_an_invariant_and_every_invariant_a_test():
-    module = tree(TESTS / "test_invariants.py")
-    tests = {node.name for node in module.body if isinstance(node, ast.FunctionDef)}
-    tables = [node.value for node in module.body if isinstance(node, ast.Assign) and node.targets[0].id == "INVARIANTS"]
-    table = ast.literal_eval(tables[0])
-    assert table.keys() == KINDS.keys()
-    assert set(table.values()) <= tests
-    assert len(set(table.values())) == len(table)
+    named = {}
+    for path in TESTS.glob("test_invariants*.py"):
+        body = tree(path).body
+        tests = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+        tables = [node.value for node in body if isinstance(node, ast.Assign) and node.targets[0].id == "INVARIANTS"]
+        table = ast.literal_eval(tables[0])
+        assert set(table.values()) <= tests
+        assert len(set(table.values())) == len(table)
+        assert not named.keys() & table.keys()
+        named |= table
+    assert named.keys() == KINDS.keys()
 
 
 @every_source

@@ -5,11 +5,14 @@ The means are kept by the weight vector itself (`linear/weights.py`), or an even
 
 from typing import Any, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import SerializeAsAny, field_validator, model_validator
 
 from learners.batch import Array, Batch, Flags
-from learners.learner import Layout, Learned, Learner, State
-from learners.linear.weights import LinearLearner
+from learners.learner import ONCE, Layout, Learned, Learner, Memory, State
+from learners.linear.learner import LinearLearner
+from learners.linear.weights import Shape
 from learners.registry import make
 
 
@@ -36,19 +39,34 @@ class Averaged(Learner):
         return self
 
     def init(self, dim: int) -> State:
-        return self.base.fresh(dim, self.mode)
+        return self.fresh(dim, Shape())
+
+    def selectors(self) -> tuple[str, ...]:
+        return self.base.selectors()
+
+    def sizes(self, state: State) -> tuple[Array, NDArray[np.bool_]]:
+        return self.base.sizes(state)
+
+    def fresh(self, dim: int, shape: Shape) -> State:
+        return self.base.fresh(dim, shape._replace(average=self.mode))
 
     def refusals(self, X: Batch) -> Flags:
         return self.base.refusals(X)
 
+    def takes_negative(self) -> bool:
+        return self.base.takes_negative()
+
     def settled(self, layout: Layout) -> Self:
         return self.model_copy(update={"base": self.base.settled(layout)})
+
+    def scalable(self) -> str:
+        return self.base.scalable()
 
     def score_rows(self, state: State, X: Batch) -> Array:
         return self.base.score_rows(state, X)
 
-    def learn_rows(self, state: State, X: Batch, y: Array) -> Learned:
-        return self.base.learn_rows(state, X, y)
+    def learn_rows(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Learned:
+        return self.base.learn_rows(state, X, y, memory)
 
     def updates(self, state: State) -> int:
         return self.base.updates(state)

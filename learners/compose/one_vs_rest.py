@@ -12,9 +12,10 @@ from pydantic import Field, SerializeAsAny, field_validator
 
 from learners.batch import Array, Batch, Flags, Ints
 from learners.compose.averaged import Averaged
-from learners.learner import Layout, Learned, Learner, tally
+from learners.compose.selected import Selected
+from learners.learner import ONCE, Layout, Learned, Learner, Memory, tally
 from learners.learner import State as BaseState
-from learners.linear.weights import LinearLearner
+from learners.linear.learner import LinearLearner
 from learners.registry import make
 
 
@@ -33,8 +34,8 @@ class OneVsRest(Learner):
     kind: Literal["one_vs_rest"] = "one_vs_rest"
     max_classes: int = Field(default=64, ge=2, le=65536)
     """Room for classes; the state has one column each."""
-    base: SerializeAsAny[Averaged | LinearLearner]
-    """A linear learner, averaged or not."""
+    base: SerializeAsAny[Selected | Averaged | LinearLearner]
+    """A linear learner, averaged, selected or neither."""
 
     @field_validator("base", mode="before")
     @classmethod
@@ -49,8 +50,14 @@ class OneVsRest(Learner):
     def refusals(self, X: Batch) -> Flags:
         return self.base.refusals(X)
 
+    def takes_negative(self) -> bool:
+        return self.base.takes_negative()
+
     def settled(self, layout: Layout) -> Self:
         return self.model_copy(update={"base": self.base.settled(layout)})
+
+    def scalable(self) -> str:
+        return self.base.scalable()
 
     def score_rows(self, state: State, X: Batch) -> Array:
         scores = np.full((X.size, self.max_classes), -np.inf)
@@ -58,14 +65,15 @@ class OneVsRest(Learner):
             scores[:, c] = self.base.score_rows(_class(state.classes, c), X)
         return scores
 
-    def learn_rows(self, state: State, X: Batch, y: Array) -> Learned:
+    def learn_rows(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Learned:
         scores = np.full((X.size, self.max_classes), -np.inf)
         moved = np.zeros(X.size, np.uint8)
         first = self._first_rows(state, X, y)
         for c in np.flatnonzero(first < X.size):
             start = int(first[c])
             rest = X.rows(start, X.size)
-            learned = self.base.learn_rows(_class(state.classes, c), rest, np.where(y[start:] == c, 1.0, -1.0))
+            own = memory if memory.duals is None else memory._replace(duals=memory.duals[c, start:])
+            learned = self.base.learn_rows(_class(state.classes, c), rest, np.where(y[start:] == c, 1.0, -1.0), own)
             scores[start:, c] = learned.scores
             moved[start:] |= learned.moved
             if not state.seen[c]:

@@ -9,21 +9,29 @@ import math
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import SerializeAsAny, field_validator
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from learners.batch import BIAS, Array, Batch, Flags, Ints
 from learners.compose.averaged import Averaged
 from learners.compose.one_vs_rest import OneVsRest
+from learners.compose.selected import Selected
+from learners.filling import filled
 from learners.kernels import kernel
-from learners.learner import Layout, Learned, Learner
+from learners.learner import ONCE, Layout, Learned, Learner, Memory
 from learners.learner import State as BaseState
-from learners.linear.weights import LinearLearner
+from learners.linear.learner import LinearLearner
 from learners.registry import make
+
+SCORE, LEARN, AGAIN = 0, 1, 2
+"""Why a row is scaled: counted for the moment, counted and kept, or counted long ago (another pass)."""
 
 
 class State(NamedTuple):
     events: Ints
     """k, the rows counted."""
+    K: Array
+    K2: Array
+    """Sums of the rows' weights in the statistics and of their squares; both k without a half-life."""
     mean: Array
     spread: Array
     """S, the sum of squared differences from the mean."""
@@ -38,26 +46,47 @@ class Scaled(Learner):
     kind: Literal["scaled"] = "scaled"
     scaler: Literal["gn"] = "gn"
     """`gn`: running mean and deviation over all events so far."""
+    halflife: float | None = Field(default=None, ge=1.0)
+    """Events after which a row counts half in mean and deviation, to follow a drift; left out: all count the same."""
     center: bool | None = None
     """Subtract the mean: for dense columns only. Left out: true when every feature is a column."""
-    base: SerializeAsAny[OneVsRest | Averaged | LinearLearner]
-    """One-vs-rest, averaged or linear; one scaler serves every class."""
+    base: SerializeAsAny[OneVsRest | Selected | Averaged | LinearLearner]
+    """Any of the others; one scaler serves every class."""
 
     @field_validator("base", mode="before")
     @classmethod
     def _make(cls, value: Any) -> Learner:
         return make(value)
 
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if reason := self.base.scalable():
+            raise ValueError(reason)
+        if self.center and not self.base.takes_negative():
+            raise ValueError("center: true makes values negative, which the base does not take: set center to false")
+        return self
+
     def init(self, dim: int) -> State:
         if self.center is None:
             raise ValueError("scaled: center is open until the features are known; settle it or set it")
-        return State(np.zeros(1, np.int64), np.zeros(dim), np.zeros(dim), np.zeros(dim, np.int64), self.base.init(dim))
+        return State(
+            events=np.zeros(1, np.int64),
+            K=np.zeros(1),
+            K2=np.zeros(1),
+            mean=np.zeros(dim),
+            spread=np.zeros(dim),
+            upto=np.zeros(dim, np.int64),
+            base=self.base.init(dim),
+        )
 
     def refusals(self, X: Batch) -> Flags:
         return self.base.refusals(X)
 
+    def takes_negative(self) -> bool:
+        return self.base.takes_negative()
+
     def settled(self, layout: Layout) -> Self:
-        center = layout.dense if self.center is None else self.center
+        center = layout.dense and self.base.takes_negative() if self.center is None else self.center
         if center and not layout.dense:
             raise ValueError(
                 "scaled: center: true would make every hashed feature non-zero; declare columns only (bits: 0, at most "
@@ -66,15 +95,17 @@ class Scaled(Learner):
         return self.model_copy(update={"center": center, "base": self.base.settled(layout)})
 
     def score_rows(self, state: State, X: Batch) -> Array:
-        return self.base.score_rows(state.base, self._scaled(state, X, keep=False))
+        return self.base.score_rows(state.base, self._scaled(state, X, SCORE))
 
-    def learn_rows(self, state: State, X: Batch, y: Array) -> Learned:
-        return self.base.learn_rows(state.base, self._scaled(state, X, keep=True), y)
+    def learn_rows(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Learned:
+        return self.base.learn_rows(state.base, self._scaled(state, X, AGAIN if memory.again else LEARN), y, memory)
 
-    def _scaled(self, state: State, X: Batch, *, keep: bool) -> Batch:
+    def _scaled(self, state: State, X: Batch, purpose: int) -> Batch:
         if self.center:
-            X = _filled(state.mean.size, X)
-        values = _scale(state.events, state.mean, state.spread, state.upto, bool(self.center), keep, X)
+            X = filled(state.mean.size, X)  # a centred zero is not zero
+        log_g = -math.log(2.0) / self.halflife if self.halflife else 0.0
+        counts = (state.events, state.K, state.K2)
+        values = _scale(*counts, state.mean, state.spread, state.upto, log_g, bool(self.center), purpose, X)
         return X._replace(values=values)
 
     def updates(self, state: State) -> int:
@@ -88,50 +119,59 @@ class Scaled(Learner):
 
 
 @kernel
-def _filled(dim: int, X: Batch) -> Batch:
-    """The same rows with every slot present: a centred zero is not zero. An absent bias stays out."""
-    rows = X.weights.size
-    indptr = np.empty(rows + 1, np.int64)
-    indices = np.empty(rows * dim, np.int32)
-    values = np.zeros(rows * dim)
-    indptr[0] = 0
-    for t in range(rows):
-        first = indptr[t]
-        lowest = BIAS + 1
-        if X.indptr[t] < X.indptr[t + 1] and X.indices[X.indptr[t]] == BIAS:
-            lowest = BIAS
-        for slot in range(lowest, dim):
-            indices[first + slot - lowest] = slot
-        for k in range(X.indptr[t], X.indptr[t + 1]):
-            values[first + X.indices[k] - lowest] = X.values[k]
-        indptr[t + 1] = first + dim - lowest
-    return Batch(indptr, indices[: indptr[rows]], values[: indptr[rows]], X.weights)
-
-
-@kernel
-def _scale(events: Ints, mean: Array, spread: Array, upto: Ints, center: bool, keep: bool, X: Batch) -> Array:
+def _scale(
+    events: Ints,
+    K: Array,
+    K2: Array,
+    mean: Array,
+    spread: Array,
+    upto: Ints,
+    log_g: float,
+    center: bool,
+    purpose: int,
+    X: Batch,
+) -> Array:
+    """Rows weigh g^age in the statistics, g = 2^(−1/halflife); g = 1 is the paper's form."""
     scaled = np.empty(X.values.size)
+    g = math.exp(log_g)
     for t in range(X.weights.size):
-        counts = keep and X.weights[t] > 0.0
-        k = events[0] + 1
+        counts = purpose == LEARN and X.weights[t] > 0.0
+        before, k_before = K[0], events[0]
+        k, k2 = before, K2[0]
+        if purpose != AGAIN:
+            k, k2 = g * before + 1.0, g * g * K2[0] + 1.0
+        free = k - k2 / k if k > 0.0 else 0.0  # the k − 1 of eq. 3
         for i in range(X.indptr[t], X.indptr[t + 1]):
             j, x = X.indices[i], X.values[i]
             if j == BIAS:
                 scaled[i] = x
                 continue
-            m, S, k0 = mean[j], spread[j], upto[j]
-            if 0 < k0 < k - 1:  # zeros since it was last counted
-                S += m * m * k0 * (k - 1 - k0) / (k - 1)
-                m *= k0 / (k - 1)
-            m_new = m + (x - m) / k  # eq. 2
-            S_new = S + (x - m) * (x - m_new)  # eq. 3
+            m, S = mean[j], spread[j]
+            if 0 < upto[j] < k_before:  # zeros since it was last counted
+                decay = math.exp((k_before - upto[j]) * log_g)
+                A = decay * _weight_of(upto[j], log_g)
+                S = decay * S + m * m * A * (before - A) / before
+                m *= A / before
+            if purpose != AGAIN:
+                m_old = m
+                m += (x - m_old) / k  # eq. 2
+                S = g * S + (x - m_old) * (x - m)  # eq. 3
             if counts:
-                mean[j], spread[j], upto[j] = m_new, S_new, k
-            deviation = math.sqrt(S_new / (k - 1)) if k > 1 else 0.0
+                mean[j], spread[j], upto[j] = m, S, k_before + 1
+            deviation = math.sqrt(S / free) if free > 0.0 else 0.0
             if deviation > 0.0:
-                scaled[i] = (x - m_new if center else x) / deviation  # eq. 1
+                scaled[i] = (x - m if center else x) / deviation  # eq. 1
             else:
                 scaled[i] = 0.0
         if counts:
-            events[0] = k
+            events[0] += 1
+            K[0], K2[0] = k, k2
     return scaled
+
+
+@kernel
+def _weight_of(rows: int, log_g: float) -> float:
+    """1 + g + … + g^(rows−1)."""
+    if log_g == 0.0:
+        return float(rows)
+    return math.expm1(rows * log_g) / math.expm1(log_g)

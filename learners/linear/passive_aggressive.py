@@ -3,6 +3,7 @@
 The bias is a feature like any other, so it is in ‖x‖² and an uncapped step ends exactly on the margin.
 """
 
+import math
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -10,24 +11,32 @@ from pydantic import PositiveFloat
 
 from learners.batch import Array, Batch, Flags, Ints
 from learners.kernels import kernel, row, sq_norm
+from learners.linear.learner import LinearLearner, WeighingLearner
 from learners.linear.weights import (
     NONE,
-    Average,
-    LinearLearner,
+    Shape,
     Weights,
     add,
+    answer,
     count_hypothesis,
     dot,
     fresh_weights,
-    mean_score,
+    is_plain,
     outputs,
 )
+
+UpdateOn = Literal["margin", "mistake"]
+
+FADING = 2.0 ** (-1.0 / 1000.0)
+"""`C: auto` looks back with a half-life of 1,000 events."""
 
 
 class State(NamedTuple):
     w: Weights
     updates: Ints
     dropped: Ints
+    fading: Array
+    """Fading mean of the learner's own errors, for `C: auto`."""
 
 
 class Margin(LinearLearner):
@@ -35,9 +44,15 @@ class Margin(LinearLearner):
 
     epsilon: PositiveFloat = 1.0
     """The margin that every event should reach."""
+    update_on: UpdateOn = "margin"
+    """`margin`: whenever the margin is not reached; `mistake`: only when the sign is wrong."""
 
-    def fresh(self, dim: int, average: Average) -> State:
-        return State(fresh_weights(dim, average), np.zeros(1, np.int64), np.zeros(1, np.int64))
+    def fresh(self, dim: int, shape: Shape) -> State:
+        return State(fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1))
+
+    def _run(self, state: State, cap: float, slack: float, X: Batch, y: Array) -> tuple[Array, Flags]:
+        weighs = isinstance(self, WeighingLearner)
+        return _learn(state.w, state.fading, self.epsilon, self.update_on == "mistake", cap, slack, weighs, X, y)
 
 
 class PassiveAggressive(Margin):
@@ -46,21 +61,21 @@ class PassiveAggressive(Margin):
     kind: Literal["pa"] = "pa"
 
     def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
-        return _learn(state.w, self.epsilon, np.inf, 0.0, False, X, y)
+        return self._run(state, np.inf, 0.0, X, y)
 
 
-class PassiveAggressive1(Margin):
+class PassiveAggressive1(Margin, WeighingLearner):
     """Choose it first: one step can do no more than C, so a wrong label does bounded harm."""
 
     kind: Literal["pa1"] = "pa1"
-    C: PositiveFloat = 1.0
-    """The largest step."""
+    C: PositiveFloat | Literal["auto"] = 1.0
+    """The largest step; `auto`: smaller the more often the learner errs, 10^(−6·min(e, ½)) with its recent error e."""
 
     def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
-        return _learn(state.w, self.epsilon, self.C, 0.0, True, X, y)
+        return self._run(state, AUTO if self.C == "auto" else self.C, 0.0, X, y)
 
 
-class PassiveAggressive2(Margin):
+class PassiveAggressive2(Margin, WeighingLearner):
     """Choose it where noise is everywhere: every step is softened, none is cut."""
 
     kind: Literal["pa2"] = "pa2"
@@ -68,28 +83,43 @@ class PassiveAggressive2(Margin):
     """Inverse softness; Carvalho & Cohen's relaxed PA is C = 5."""
 
     def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
-        return _learn(state.w, self.epsilon, np.inf, 0.5 / self.C, True, X, y)
+        return self._run(state, np.inf, 0.5 / self.C, X, y)
+
+
+AUTO = 0.0
+"""The cap that stands for `C: auto` in the kernel."""
 
 
 @kernel
 def _learn(
-    w: Weights, epsilon: float, cap: float, slack: float, weighs: bool, X: Batch, y: Array
+    w: Weights,
+    fading: Array,
+    epsilon: float,
+    mistakes_only: bool,
+    cap: float,
+    slack: float,
+    weighs: bool,
+    X: Batch,
+    y: Array,
 ) -> tuple[Array, Flags]:
     """One formula for the three: PA has no cap and no slack, PA-I a cap, PA-II a slack of 1/(2C)."""
     scores, moved = outputs(y.size)
-    averaged = w.mode[0] != NONE
+    averaged, plain = w.mode[0] != NONE, is_plain(w)
     for t in range(y.size):
         j, x = row(X, t)
         s = w.scale[0] * dot(w.v, j, x)
-        scores[t] = mean_score(w, j, x, s) if averaged else s
+        scores[t] = s if plain else answer(w, j, x, s)
         if X.weights[t] == 0.0:
             continue
         c = X.weights[t] if weighs else 1.0
         loss = max(0.0, epsilon - y[t] * s)
         norm = sq_norm(x)
-        if loss > 0.0 and norm > 0.0:
-            tau = min(c * cap, loss / (norm + slack / c))  # importance multiplies C
+        if loss > 0.0 and norm > 0.0 and not (mistakes_only and y[t] * s > 0.0):
+            largest = cap if cap > AUTO else math.exp(-6.0 * math.log(10.0) * min(fading[0], 0.5))
+            tau = min(c * largest, loss / (norm + slack / c))  # importance multiplies C
             moved[t] = add(w, j, x, tau * y[t])
+        if cap == AUTO:
+            fading[0] = FADING * fading[0] + (1.0 - FADING) * ((s >= 0.0) != (y[t] > 0.0))
         if averaged:
             count_hypothesis(w, moved[t])
     return scores, moved

@@ -9,16 +9,17 @@ from pydantic import PositiveFloat
 from learners.batch import BIAS, Array, Batch, Flags, Ints
 from learners.kernels import LARGEST_WEIGHT, kernel, row, sq_norm
 from learners.learner import DROPPED, MOVED, Layout
+from learners.linear.learner import WeighingLearner
 from learners.linear.weights import (
     NONE,
-    Average,
-    LinearLearner,
+    Shape,
     Weights,
     add,
+    answer,
     count_hypothesis,
     dot,
     fresh_weights,
-    mean_score,
+    is_plain,
     outputs,
     settle,
 )
@@ -32,7 +33,7 @@ class State(NamedTuple):
     """R, the largest norm of a row so far, without the bias slot (`bias: r2`)."""
 
 
-class Perceptron(LinearLearner):
+class Perceptron(WeighingLearner):
     """Choose it as the baseline that every other rule should beat."""
 
     kind: Literal["perceptron"] = "perceptron"
@@ -41,8 +42,8 @@ class Perceptron(LinearLearner):
     bias: Literal["feature", "r2"] = "feature"
     """`r2`: the thesis's own bias, which moves by η·y·R² and is outside the norm."""
 
-    def fresh(self, dim: int, average: Average) -> State:
-        return State(fresh_weights(dim, average), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1))
+    def fresh(self, dim: int, shape: Shape) -> State:
+        return State(fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1))
 
     def settled(self, layout: Layout) -> "Perceptron":
         if self.bias == "r2" and not layout.bias:
@@ -56,11 +57,11 @@ class Perceptron(LinearLearner):
 @kernel
 def _learn(w: Weights, radius: Array, eta: float, own_bias: bool, X: Batch, y: Array) -> tuple[Array, Flags]:
     scores, moved = outputs(y.size)
-    averaged = w.mode[0] != NONE
+    averaged, plain = w.mode[0] != NONE, is_plain(w)
     for t in range(y.size):
         j, x = row(X, t)
         s = w.scale[0] * dot(w.v, j, x)
-        scores[t] = mean_score(w, j, x, s) if averaged else s
+        scores[t] = s if plain else answer(w, j, x, s)
         c = X.weights[t]
         if c == 0.0:
             continue

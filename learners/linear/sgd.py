@@ -11,17 +11,18 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 from learners.batch import Array, Batch, Flags, Ints
 from learners.kernels import kernel, row
 from learners.learner import DROPPED, MOVED, Layout
+from learners.linear.learner import WeighingLearner
 from learners.linear.weights import (
     NONE,
-    Average,
-    LinearLearner,
+    Shape,
     Weights,
+    answer,
     count_hypothesis,
     dot,
     fits,
     fresh_weights,
+    is_plain,
     logistic,
-    mean_score,
     outputs,
     put,
     shrink_all_but_bias,
@@ -36,7 +37,7 @@ class State(NamedTuple):
     """k, the number of events learned."""
 
 
-class SgdLog(LinearLearner):
+class SgdLog(WeighingLearner):
     """Choose it for scores that are log-odds, on scaled features."""
 
     kind: Literal["sgd-log"] = "sgd-log"
@@ -47,8 +48,8 @@ class SgdLog(LinearLearner):
     horizon: int = Field(default=10_000, ge=1, le=10**15)
     """N: the rate is halved after N events; the paper's runs take the number of training rows."""
 
-    def fresh(self, dim: int, average: Average) -> State:
-        return State(fresh_weights(dim, average), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
+    def fresh(self, dim: int, shape: Shape) -> State:
+        return State(fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
 
     def moves_always(self) -> bool:
         return True
@@ -67,11 +68,11 @@ def _learn(
     w: Weights, events: Ints, eta0: float, lam: float, horizon: float, X: Batch, y: Array
 ) -> tuple[Array, Flags]:
     scores, moved = outputs(y.size)
-    averaged = w.mode[0] != NONE
+    averaged, plain = w.mode[0] != NONE, is_plain(w)
     for t in range(y.size):
         j, x = row(X, t)
         s = w.scale[0] * dot(w.v, j, x)
-        scores[t] = mean_score(w, j, x, s) if averaged else s
+        scores[t] = s if plain else answer(w, j, x, s)
         c = X.weights[t]
         if c == 0.0:
             continue

@@ -1,8 +1,9 @@
-"""The weight vector of every linear learner: `w = scale·v`, with the lazy sums of averaging, O(nnz) per event.
+"""The weight vector of every linear learner: `w = scale·v`, with what averaging and selection need, O(nnz) per event.
 
 `avg` and `vote` (means of `w` over events) are kept by the primitives that change `w`: before `v_j` moves,
 `total_j += v_j·(clock − upto_j)`, where `clock` is the running sum of `scale` over the counted events. So the mean is
-`(total_j + v_j·(clock − upto_j)) / counted` at any time, without touching the other weights.
+`(total_j + v_j·(clock − upto_j)) / counted` at any time, without touching the other weights. `mask` leaves weights out
+of the answer, not out of learning.
 """
 
 import math
@@ -12,21 +13,35 @@ import numpy as np
 
 from learners.batch import BIAS, Array, Batch, Flags, Ints, Slots
 from learners.kernels import LARGEST_WEIGHT, kernel, row
-from learners.learner import DROPPED, MOVED, Learned, Learner, State, tally
+from learners.learner import DROPPED, MOVED
 
 Average = Literal["none", "avg", "vote"]
 
 NONE, AVG, VOTE = 0, 1, 2
 MODES: dict[Average, int] = {"none": NONE, "avg": AVG, "vote": VOTE}
 
-SMALLEST_SCALE = 1e-100
+SMALLEST_SCALE, LARGEST_SCALE = 1e-100, 1e100
 
 SMALLEST_TICK = 1e-6
 """Smallest share of the clock that a scale may be: added to a clock much larger, it would be lost to rounding."""
 
+RENEWAL = 65_536
+"""A squared norm that is kept by recursion is computed afresh after so many updates."""
+
+
+NO_MASK = np.zeros(0, np.uint8)
+"""Every weight answers."""
+
+
+class Shape(NamedTuple):
+    """What the compositions around a linear learner ask of its weights."""
+
+    average: Average = "none"
+    selected: bool = False
+
 
 class Weights(NamedTuple):
-    """`total` and `upto` are empty unless averaged."""
+    """`total` and `upto` are empty unless averaged, `mask` unless selected."""
 
     v: Array
     scale: Array
@@ -35,57 +50,35 @@ class Weights(NamedTuple):
     upto: Array
     clock: Array
     counted: Ints
+    mask: Flags
 
 
-def fresh_weights(dim: int, average: Average) -> Weights:
-    averaged = 0 if average == "none" else dim
+def fresh_weights(dim: int, shape: Shape, start: float = 0.0) -> Weights:
+    averaged = 0 if shape.average == "none" else dim
     return Weights(
-        v=np.zeros(dim),
+        v=np.full(dim, start) if start else np.zeros(dim),
         scale=np.ones(1),
-        mode=np.array([MODES[average]]),
+        mode=np.array([MODES[shape.average]]),
         total=np.zeros(averaged),
         upto=np.zeros(averaged),
         clock=np.zeros(1),
         counted=np.zeros(1, np.int64),
+        mask=np.ones(dim if shape.selected else 0, np.uint8),
     )
 
 
-class LinearLearner(Learner):
-    """A learner whose state has `w: Weights`, `updates` and `dropped`; `averaged` asks for weights with a mean.
+def current(w: Weights) -> Array:
+    """The weights that learn."""
+    weights: Array = w.scale[0] * w.v
+    return weights
 
-    Kernels get the arrays of `w` one by one where every event needs them: a tuple costs as much to pass as the event.
-    """
 
-    def fresh(self, dim: int, average: Average) -> State:
-        raise NotImplementedError
-
-    def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
-        """Call the kernel: scores before each update, and what each event did."""
-        raise NotImplementedError
-
-    def moves_always(self) -> bool:
-        """Whether every event is an update, so that no hypothesis is ever left alone."""
-        return False
-
-    def init(self, dim: int) -> State:
-        return self.fresh(dim, "none")
-
-    def score_rows(self, state: State, X: Batch) -> Array:
-        return linear_scores(state.w, X)
-
-    def learn_rows(self, state: State, X: Batch, y: Array) -> Learned:
-        learned = Learned(*self.run(state, X, y))
-        tally(state, learned.moved)
-        return learned
-
-    def updates(self, state: State) -> int:
-        return int(state.updates[0])
-
-    def dropped(self, state: State) -> int:
-        return int(state.dropped[0])
-
-    def norm(self, state: State) -> float:
-        return float(np.sqrt(np.square(state.w.scale[0] * state.w.v).sum()))
+def answering(w: Weights) -> Array:
+    """The weights that answer: the mean where there is one, without those that are masked."""
+    weights = current(w)
+    if w.counted[0] > 0:
+        weights = (w.total + w.v * (w.clock[0] - w.upto)) / w.counted[0]
+    return weights * w.mask if w.mask.size else weights
 
 
 @kernel
@@ -97,25 +90,48 @@ def dot(v: Array, j: Slots, x: Array) -> float:
 
 
 @kernel
-def mean_score(w: Weights, j: Slots, x: Array, s: float) -> float:
-    """`w̄·x`; the current score `s` until an event has been counted in the mean."""
-    if w.counted[0] == 0:
+def sq_norm_of(v: Array, scale: float) -> float:
+    """‖scale·v‖², in O(dim)."""
+    total = 0.0
+    for slot in range(v.size):
+        total += (scale * v[slot]) * (scale * v[slot])
+    return total
+
+
+@kernel
+def is_plain(w: Weights) -> bool:
+    """Whether the current weights answer, all of them."""
+    return w.mode[0] == NONE and w.mask.size == 0
+
+
+@kernel
+def answer(w: Weights, j: Slots, x: Array, s: float) -> float:
+    """The score to answer with: of the mean, once an event is counted in it, and of the unmasked weights."""
+    averaged = w.counted[0] > 0
+    masked = w.mask.size > 0
+    if not averaged and not masked:
         return s
     total = 0.0
     for k in range(j.size):
-        total += (w.total[j[k]] + w.v[j[k]] * (w.clock[0] - w.upto[j[k]])) * x[k]
-    mean: float = total / w.counted[0]
-    return mean
+        slot = j[k]
+        if masked and w.mask[slot] == 0:
+            continue
+        if averaged:
+            total += (w.total[slot] + w.v[slot] * (w.clock[0] - w.upto[slot])) * x[k]
+        else:
+            total += w.v[slot] * x[k]
+    score: float = total / w.counted[0] if averaged else w.scale[0] * total
+    return score
 
 
 @kernel
 def linear_scores(w: Weights, X: Batch) -> Array:
     scores = np.empty(X.weights.size)
-    averaged = w.mode[0] != NONE
+    plain = is_plain(w)
     for t in range(scores.size):
         j, x = row(X, t)
         s = w.scale[0] * dot(w.v, j, x)
-        scores[t] = mean_score(w, j, x, s) if averaged else s
+        scores[t] = s if plain else answer(w, j, x, s)
     return scores
 
 
@@ -125,6 +141,16 @@ def settle(w: Weights, slot: int) -> None:
     if w.mode[0] != NONE:
         w.total[slot] += w.v[slot] * (w.clock[0] - w.upto[slot])
         w.upto[slot] = w.clock[0]
+
+
+@kernel
+def settle_row(w: Weights, j: Slots) -> None:
+    """The same for all weights of a row; the arrays are taken out once, which is several times faster."""
+    if w.mode[0] != NONE:
+        v, total, upto, clock = w.v, w.total, w.upto, w.clock[0]
+        for k in range(j.size):
+            total[j[k]] += v[j[k]] * (clock - upto[j[k]])
+            upto[j[k]] = clock
 
 
 @kernel
@@ -160,12 +186,21 @@ def add(w: Weights, j: Slots, x: Array, step: float) -> int:
 
 
 @kernel
+def scale_all(w: Weights, factor: float) -> None:
+    """`w *= factor`, factor ≥ 0, in O(1) but for a fold once in some hundred digits."""
+    if not max(SMALLEST_SCALE, SMALLEST_TICK * w.clock[0]) <= w.scale[0] * factor <= LARGEST_SCALE:
+        fold(w, factor, factor)
+    else:
+        w.scale[0] *= factor
+
+
+@kernel
 def shrink_all_but_bias(w: Weights, factor: float) -> None:
     """`w_j *= factor`, 0 ≤ factor ≤ 1, for every slot but the bias, in O(1): the bias is divided in return."""
     if factor == 1.0:
         return
     if w.scale[0] * factor < max(SMALLEST_SCALE, SMALLEST_TICK * w.clock[0]):
-        fold(w, factor)
+        fold(w, factor, 1.0)
         return
     settle(w, BIAS)
     w.scale[0] *= factor
@@ -173,16 +208,15 @@ def shrink_all_but_bias(w: Weights, factor: float) -> None:
 
 
 @kernel
-def fold(w: Weights, factor: float) -> None:
-    """Multiply the scale (and the factor) into every weight, and set the clock back: O(dim).
+def fold(w: Weights, factor: float, bias_factor: float) -> None:
+    """Multiply the scale and a factor into every weight, and set the clock back: O(dim).
 
     Happens once in a hundred digits of shrinking; averaged, once in six, or in a million events.
     """
     for slot in range(w.v.size):
         settle(w, slot)
         w.v[slot] *= w.scale[0]
-        if slot != BIAS:
-            w.v[slot] *= factor
+        w.v[slot] *= bias_factor if slot == BIAS else factor
     w.scale[0] = 1.0
     w.clock[0] = 0.0
     w.upto[:] = 0.0
@@ -191,7 +225,7 @@ def fold(w: Weights, factor: float) -> None:
 @kernel
 def count_hypothesis(w: Weights, moved: int) -> None:
     """Count the weights that the event leaves behind in the mean: `avg` always, `vote` only if it left them alone."""
-    if w.mode[0] == AVG or moved != MOVED:
+    if w.mode[0] == AVG or (w.mode[0] == VOTE and moved != MOVED):
         w.clock[0] += w.scale[0]
         w.counted[0] += 1
 

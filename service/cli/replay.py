@@ -12,10 +12,11 @@ import numpy as np
 from tqdm import tqdm
 
 from learners.evaluation import report
-from learners.learner import Learner
+from learners.learner import Learner, state_digest
 from learners.registry import make
 from learners.warmup import warm
 from service.checkpoints import Remembered
+from service.cli.passes import further_passes
 from service.cli.shaping import add_file_flags, scanned
 from service.configuration import load
 from service.errors import BadSettings, refused
@@ -55,6 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bits", type=int, metavar="N", help="hash into 2^N slots (default: 18)")
     parser.add_argument("--shuffle", type=int, metavar="SEED", help="permute the rows (default: file order)")
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N rows of the order")
+    parser.add_argument("--passes", type=int, default=1, metavar="N", help="passes over the rows (default: 1)")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.epilog = "example:\n  onepass replay heart.svm.gz --learner pa1:C=0.01 --scale gn --shuffle 0 --json"
 
@@ -147,6 +149,11 @@ def _replay(plan: Plan, learner: Learner, arguments: argparse.Namespace) -> dict
         "learner": model.made_with["learner"],
         "state_digest": saved.state_digest if saved else None,
     }
+    if arguments.passes > 1:
+        fresh = Model(learner, plan.features, plan.label, decoder)
+        several = {"passes": arguments.passes, "shuffle": arguments.shuffle, "limit": arguments.limit}
+        run["passes"] = further_passes(model, fresh, decoder, plan.data, **several)
+        run["state_digest"] = state_digest(model.state)
     return run | ({"test": _tested(plan.test, decoder, model)} if plan.test else {})
 
 

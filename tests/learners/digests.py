@@ -4,16 +4,17 @@ import hashlib
 import json
 
 from specs import name, specs
-from streams import labels, seeded
+from streams import labels, seeded, suited
 
 from learners.learner import state_digest
 
 
 def digests():
     """Name to digest of all scores and of the final state."""
-    stream = seeded(4, 200, hostile=True)
+    hostile = seeded(4, 200, hostile=True)
     found = {}
     for learner in specs():
+        stream = suited(learner, hostile)
         state = learner.init(stream.dim)
         scores = [learner.learn(state, stream.X, labels(learner, stream)), learner.scores(state, stream.X)]
         found[name(learner)] = hashlib.sha256(scores[0].tobytes() + scores[1].tobytes()).hexdigest() + state_digest(

@@ -9,22 +9,37 @@ from streams import CLASSES
 from learners.learner import Learner
 from learners.registry import COMPOSITIONS, LEARNERS, kind_class, make
 
-ORDER = ("averaged", "one_vs_rest", "scaled")
+ORDER = ("averaged", "selected", "one_vs_rest", "scaled")
 """From the inside out; the only order of composition."""
 
 FOLDING = {"kind": "sgd-log", "lam": 4900.0, "horizon": 1000}
 """Shrinks to a tenth or less per event, so that the scale is folded into the weights now and then."""
 
+SPECIAL = [{"kind": kind, "alpha": 1.7} for kind in ("winnow", "winnow-balanced", "mbw")] + [
+    {"kind": kind, "W": 3.0} for kind in ("winnow-norm", "lm-winnow-norm")
+]
+"""Parameters that are numbers of a smaller range than most, or may be left out."""
+SPECIAL += [{"kind": kind, "eta": 0.7} for kind in ("scw1", "scw2")]
+
+OFTEN = {"selected": {"every": 7, "sigma": 0.3, "K": 4}, "one_vs_rest": {"max_classes": CLASSES}}
+"""Parameters with which a composition shows what it does within a short stream."""
+
 
 def specs():
-    """Every learner that the laws must hold for, each once."""
-    composed = [spec for leaf in [*leaves(), FOLDING] for spec in compositions(leaf)]
-    learners = [made for spec in [*composed, *numbers()] if (made := built(spec)) is not None]
+    """Every learner that the laws must hold for, each once: every kind in every composition, every choice in some."""
+    wanted = [spec for kind in LEARNERS for spec in compositions({"kind": kind})]
+    wanted += [spec for leaf in [*leaves(), FOLDING] for spec in (leaf, *compositions(leaf)[-1:])]
+    wanted += [
+        *numbers(),
+        *SPECIAL,
+        *[{**choice, "base": {"kind": "pa1"}} for kind in ORDER for choice in composition_choices(kind)],
+    ]
+    learners = [made for spec in wanted if (made := built(spec)) is not None]
     return list({name(learner): learner for learner in learners}.values())
 
 
 def leaves():
-    """Each leaf kind, once per combination of its choices."""
+    """Each leaf kind, once per value of each of its choices."""
     return [choice for kind in LEARNERS for choice in choices(kind)]
 
 
@@ -38,19 +53,26 @@ def numbers():
 
 
 def choices(kind):
-    """A kind once per combination of values of its `Literal` and bool fields."""
-    options = {field: values(info.annotation) for field, info in kind_class(kind).model_fields.items()}
-    options = {field: options[field] for field in options if field != "kind" and options[field]}
-    return [{"kind": kind, **dict(zip(options, row, strict=True))} for row in itertools.product(*options.values())]
+    """A kind with its defaults, and once per value of each of its `Literal` and bool fields."""
+    fields = {
+        field: values(info.annotation) for field, info in kind_class(kind).model_fields.items() if field != "kind"
+    }
+    return [{"kind": kind}, *({"kind": kind, field: value} for field, row in fields.items() for value in row)]
+
+
+def composition_choices(kind):
+    """The same of a composition, whose open choices have to be settled: `center` is never None in a state."""
+    settled = {"center": False} if kind == "scaled" else {}
+    return [{**settled, **OFTEN.get(kind, {}), **choice} for choice in choices(kind)]
 
 
 def values(annotation):
     """The values of a `Literal` or a bool; an optional bool is settled before a state is made, so it is never None."""
     if typing.get_origin(annotation) is typing.Literal:
         return typing.get_args(annotation)
-    if bool in ((annotation, *typing.get_args(annotation)) if is_union(annotation) else (annotation,)):
-        return (True, False)
-    return ()
+    if is_union(annotation):
+        return tuple(value for part in typing.get_args(annotation) for value in values(part))
+    return (True, False) if annotation is bool else ()
 
 
 def is_union(annotation):
@@ -58,16 +80,20 @@ def is_union(annotation):
 
 
 def compositions(leaf):
-    """A leaf within every subset of the compositions, in order, once per combination of their choices."""
+    """A leaf within every subset of the compositions, in order; each time with the next of a composition's choices."""
+    turns = {kind: itertools.cycle(composition_choices(kind)) for kind in ORDER}
     inner = [leaf]
     for kind in ORDER:
-        inner += [wrapped(choice, spec) for choice in choices(kind) for spec in inner]
+        inner += [fitting for spec in inner if (fitting := fitted(turns[kind], spec)) is not None]
     return inner
 
 
-def wrapped(choice, base):
-    room = {"max_classes": CLASSES} if choice["kind"] == "one_vs_rest" else {}
-    return {**choice, **room, "base": base}
+def fitted(turns, base):
+    """The next choice of a composition that takes this base; none if it takes it in no way."""
+    for choice in itertools.islice(turns, 8):
+        if built(spec := {**choice, "base": base}) is not None:
+            return spec
+    return None
 
 
 def nestings():
@@ -75,10 +101,14 @@ def nestings():
     return [chain for length in range(4) for chain in itertools.product(COMPOSITIONS, repeat=length)]
 
 
+COLUMNS = types.SimpleNamespace(dense=True, bias=True)
+"""The features by which choices that are left open are settled."""
+
+
 def built(spec):
-    """The learner, or None where construction refuses the spec."""
+    """The learner with open choices settled, or None where construction refuses the spec."""
     try:
-        return make(spec)
+        return make(spec).settled(COLUMNS)
     except ValueError:
         return None
 

@@ -84,6 +84,15 @@ def streams(draw, max_rows=8):
     return Stream(X, np.array([label for _, _, label in events]), dim)
 
 
+def suited(learner, stream):
+    """The stream itself; for a learner that refuses negative values, with four rows of five made positive."""
+    if learner.takes_negative():
+        return stream
+    made = np.repeat(np.arange(stream.X.size) % 5 > 0, np.diff(stream.X.indptr))
+    values = np.where(made, np.abs(stream.X.values), stream.X.values)
+    return stream._replace(X=stream.X._replace(values=values))
+
+
 def labels(learner, stream):
     """Class indices for a learner of several classes, else −1/+1."""
     empty = stream.X.rows(0, 0)

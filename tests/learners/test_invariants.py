@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from specs import FOLDING, choices
+from specs import FOLDING, composition_choices
 from streams import CLASSES, SMALL, labels, seeded
 
 from learners.batch import BIAS, Batch
+from learners.compose.scaled import LEARN
 from learners.outputs import predicted
 from learners.registry import make
 
@@ -286,7 +287,7 @@ class Passing:
         self.state = self.learner.init(SMALL)
 
     def values(self, row, c=1.0):
-        scaled = self.learner._scaled(self.state, one(row, c), keep=True)
+        scaled = self.learner._scaled(self.state, one(row, c), LEARN)
         return dict(zip(scaled.indices.tolist(), scaled.values.tolist(), strict=True))
 
 
@@ -328,7 +329,7 @@ def test_absent_features_count_as_zeros(column, center):
     assert eager.state.spread[1] == pytest.approx(everything.var() * k, rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.parametrize("choice", choices("scaled"), ids=str)
+@pytest.mark.parametrize("choice", composition_choices("scaled"), ids=str)
 def test_an_event_is_counted_once_whatever_its_importance(choice):
     rows = seeded(11, 30)
     learner = make({**choice, "base": "pa"})

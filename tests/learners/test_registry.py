@@ -49,14 +49,20 @@ def test_a_base_may_be_a_shorthand_at_any_depth():
     short = make({"kind": "scaled", "center": True, "base": {"kind": "averaged", "base": "pa1:C=0.1"}})
     long = {"kind": "scaled", "center": True, "base": {"kind": "averaged", "base": {"kind": "pa1", "C": 0.1}}}
     assert short == make(long)
-    assert short.model_dump()["base"]["base"] == {"kind": "pa1", "C": 0.1, "epsilon": 1.0}
+    assert short.model_dump()["base"]["base"] == {
+        "kind": "pa1",
+        "C": 0.1,
+        "epsilon": 1.0,
+        "update_on": "margin",
+        "J": 1.0,
+    }
 
 
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
         ("perceptrn", "unknown learner 'perceptrn'; did you mean 'perceptron'?"),
-        ("zzz", "unknown learner 'zzz'; known: averaged, one_vs_rest, pa, pa1, pa2, perceptron, scaled, sgd-log"),
+        ("zzz", f"unknown learner 'zzz'; known: {', '.join(sorted(KINDS))}"),
         ("pa1:c=1", "pa1 has no parameter 'c'; did you mean"),
         ("pa:C=1", "pa has no parameter 'C'; known: epsilon, kind"),
         ("sgd-log:eta=1", "sgd-log has no parameter 'eta'; did you mean 'eta0'?"),
@@ -102,9 +108,10 @@ def test_center_is_settled_by_the_features_and_refused_where_they_are_hashed():
         learner.init(3)
     with pytest.raises(ValueError, match="center: true would make every hashed feature non-zero"):
         make({"kind": "scaled", "center": True, "base": "pa"}).settled(Layout(dense=False, bias=True))
+    assert make({"kind": "scaled", "base": "winnow"}).settled(Layout(dense=True, bias=True)).center is False
 
 
-@pytest.mark.parametrize("leaf", ["sgd-log", "perceptron:bias=r2"])
+@pytest.mark.parametrize("leaf", ["sgd-log", "perceptron:bias=r2", "winnow", "winnow-balanced", "mbw"])
 @pytest.mark.parametrize("outer", ["averaged", "one_vs_rest", "scaled"])
 def test_a_rule_with_its_own_bias_needs_the_bias_slot_however_deep(outer, leaf):
     learner = make({"kind": outer, "base": leaf})

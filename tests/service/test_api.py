@@ -137,7 +137,7 @@ def test_status(client):
     assert asked <= status.keys()
     assert {"generation", "age_seconds", "state_digest"} <= status["checkpoint"].keys()
     assert status["model"] == "m"
-    assert status["learner"] == {"kind": "pa1", "epsilon": 1.0, "C": 1.0}
+    assert status["learner"] == {"kind": "pa1", "epsilon": 1.0, "update_on": "margin", "C": 1.0, "J": 1.0}
     assert (status["events"], status["rejects"], status["lag"]) == (2, 1, 7)
     assert status["error_rate"] == status["errors"] / 2
     assert status["checkpoint"]["generation"] == 7

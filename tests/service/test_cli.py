@@ -11,6 +11,7 @@ import pytest
 import yaml
 from redis import Redis
 
+from learners.registry import make
 from service.__main__ import COMMANDS, main
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("ONEPASS_STORE")}
@@ -83,7 +84,12 @@ def test_learners():
             assert parameter["name"]
             assert parameter["help"], (learner["kind"], parameter)
     (pa1,) = [learner for learner in learners if learner["kind"] == "pa1"]
-    assert {parameter["name"]: parameter["default"] for parameter in pa1["parameters"]} == {"epsilon": 1.0, "C": 1.0}
+    assert {parameter["name"]: parameter["default"] for parameter in pa1["parameters"]} == {
+        "J": 1.0,
+        "epsilon": 1.0,
+        "update_on": "margin",
+        "C": 1.0,
+    }
 
 
 @pytest.fixture
@@ -183,7 +189,7 @@ def test_replay(words):
     assert (run["events"], run["rejects"]) == (200, 0)
     assert run["error_rate"] == run["errors"] / 200
     assert len(run["state_digest"]) == 64
-    assert run["learner"]["base"] == {"kind": "pa1", "epsilon": 1.0, "C": 0.1}
+    assert run["learner"]["base"] == make("pa1:C=0.1").model_dump()
     runs = json.loads(two[1])["runs"]
     assert [one["learner"]["kind"] for one in runs] == ["pa1", "perceptron"]
     assert all(one.keys() >= KEYS for one in runs)

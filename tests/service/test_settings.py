@@ -49,7 +49,7 @@ def test_the_documented_example(tmp_path):
     assert settings.learner.model_dump(exclude_none=True) == {
         "kind": "scaled",
         "scaler": "gn",
-        "base": {"kind": "pa1", "epsilon": 1.0, "C": 0.1},
+        "base": {"kind": "pa1", "epsilon": 1.0, "update_on": "margin", "C": 0.1, "J": 1.0},
     }
     assert settings.features.columns == ("amount", "age")
     assert settings.features.text == ("note",)
@@ -82,7 +82,7 @@ def test_a_label_is_spelled_as_the_decoder_spells_it(loaded, spelled, label):
 def test_forms_of_a_learner(loaded, shorthand):
     learner = loaded({"learner": shorthand}).learner
     assert isinstance(learner, Learner)
-    assert learner.model_dump() == {"kind": "pa1", "epsilon": 1.0, "C": 0.1}
+    assert learner.model_dump() == {"kind": "pa1", "epsilon": 1.0, "update_on": "margin", "C": 0.1, "J": 1.0}
 
 
 def test_the_environment_overrides_the_file(loaded):
@@ -101,7 +101,7 @@ def test_the_environment_overrides_the_file(loaded):
     assert settings.store.url == "redis://elsewhere:6380/1"
     assert settings.store.keep == 3
     assert settings.store.every_seconds == 0.25
-    assert settings.learner.model_dump() == {"kind": "pa2", "epsilon": 1.0, "C": 5.0}
+    assert settings.learner.model_dump() == {"kind": "pa2", "epsilon": 1.0, "update_on": "margin", "C": 5.0, "J": 1.0}
     assert settings.features.columns == ("x", "y")
     assert settings.features.bias is False
     assert settings.features.bits == 18, "what is not overridden stays"

@@ -19,8 +19,8 @@ from service.snapshot import DTYPES, MAGIC, BadSnapshot, Snapshot, decode, encod
 some = settings(max_examples=80, derandomize=True, deadline=None)
 
 GOLDEN = Path(__file__).parent / "golden" / "snapshot-1.bin"
-STATE_AT_GOLDEN = "288386bac6675b1b23095b05e4d20ba191a62fbbeb4a8403aec98bdbe915d4ef"
-STATE_AFTER_GOLDEN = "864142c741df09d77539904522b0e77dde7efe7db70b7add05467165011edca5"
+STATE_AT_GOLDEN = "b0396bd5f3cd0ccf7997c6348ada6ec5f4aca708f3f24f47880ef11daffefecc"
+STATE_AFTER_GOLDEN = "6cae335bc1efa481f58f8ec4f1efcba1ce7aebbfcc76ada742e612c8fa15c1ed"
 
 JSON = st.recursive(
     st.none()

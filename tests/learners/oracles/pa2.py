@@ -4,9 +4,10 @@ import numpy as np
 
 
 class Oracle:
-    def __init__(self, dim, epsilon, C):
+    def __init__(self, dim, epsilon, update_on, C):
         self.w = np.zeros(dim)
         self.epsilon = epsilon
+        self.mistakes_only = update_on == "mistake"
         self.C = C
 
     def score(self, x):
@@ -14,7 +15,7 @@ class Oracle:
 
     def learn(self, x, y, c):
         loss = max(0.0, self.epsilon - y * self.score(x))
-        if loss == 0.0:
+        if loss == 0.0 or (self.mistakes_only and y * self.score(x) > 0):
             return False
         tau = loss / (x @ x + 1 / (2 * c * self.C))
         self.w = self.w + tau * y * x

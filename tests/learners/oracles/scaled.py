@@ -1,19 +1,27 @@
-"""Bollegala, eq. 1–3: mean and deviation over all rows so far, this one with them, taken afresh for each row."""
+"""Bollegala, eq. 1–3: mean and deviation over all rows so far, this one with them, taken afresh for each row.
+
+With a half-life a row of age n counts 2^(−n/halflife).
+"""
 
 import numpy as np
 
 
 class Oracle:
-    def __init__(self, base, scaler, center):
+    def __init__(self, base, scaler, halflife, center):
         assert scaler == "gn"
         self.base, self.center = base(), center
+        self.g = 2.0 ** (-1.0 / halflife) if halflife else 1.0
         self.rows = []
 
     def scaled(self, x):
         rows = np.array([*self.rows, x])
+        ages = self.g ** np.arange(len(rows))[::-1]
+        K, K2 = ages.sum(), (ages**2).sum()
+        mean = ages @ rows / K
+        spread = ages @ (rows - mean) ** 2
         constant = np.ptp(rows, axis=0) == 0
-        deviation = np.where(constant, 1.0, np.std(rows, axis=0, ddof=1)) if len(rows) > 1 else 1.0
-        z = np.where(constant, 0.0, (x - np.mean(rows, axis=0) if self.center else x) / deviation)
+        deviation = np.where(constant, 1.0, np.sqrt(spread / (K - K2 / K))) if len(rows) > 1 else 1.0
+        z = np.where(constant, 0.0, (x - mean if self.center else x) / deviation)
         return np.array([x[0], *z[1:]])
 
     def score(self, x):

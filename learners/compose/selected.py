@@ -1,0 +1,118 @@
+"""Feature selection: answer with part of the weights. Carvalho & Cohen, section 5.2 (EFS); regularised PA, 3.3.
+
+The mask is renewed every `every` learned events, by count, so that batches do not matter; learning goes on with all
+weights. The mask is part of the weight vector (`linear/weights.py`), or an answer would cost O(dim). The bias stays.
+"""
+
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from pydantic import Field, NonNegativeFloat, PositiveInt, SerializeAsAny, field_validator, model_validator
+
+from learners.batch import BIAS, Array, Batch, Flags, Ints
+from learners.compose.averaged import Averaged
+from learners.learner import ONCE, Layout, Learned, Learner, Memory
+from learners.learner import State as BaseState
+from learners.linear.learner import LinearLearner
+from learners.linear.weights import Shape
+from learners.registry import make
+
+
+class State(NamedTuple):
+    events: Ints
+    """Events learned, by which the mask is renewed."""
+    base: BaseState
+
+
+class Selected(Learner):
+    """Choose it when few features should answer: the extremes of a Winnow, or all but a margin rule's small weights."""
+
+    kind: Literal["selected"] = "selected"
+    selector: Literal["efs", "prune"] = "prune"
+    """`efs`: the K features of largest and smallest weight; `prune`: all but the smallest weights."""
+    every: PositiveInt = 10_000
+    """Events between two renewals."""
+    sigma: NonNegativeFloat = 0.01
+    """`prune`: weights are ignored from the smallest up while their squares sum to no more than this."""
+    K: PositiveInt = 1000
+    """`efs`: features that answer."""
+    P: float = Field(default=0.9, ge=0.0, le=1.0)
+    """`efs`: share of them taken from the largest weights; the others come from the smallest."""
+    base: SerializeAsAny[Averaged | LinearLearner]
+    """A linear learner, averaged or not."""
+
+    @field_validator("base", mode="before")
+    @classmethod
+    def _make(cls, value: Any) -> Learner:
+        return make(value)
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if self.selector not in self.base.selectors():
+            known = ", ".join(self.base.selectors()) or "none"
+            raise ValueError(f"{self.selector} makes no sense over {self.base.kind}: selectors for it: {known}")
+        return self
+
+    def init(self, dim: int) -> State:
+        return State(np.zeros(1, np.int64), self.base.fresh(dim, Shape(selected=True)))
+
+    def refusals(self, X: Batch) -> Flags:
+        return self.base.refusals(X)
+
+    def takes_negative(self) -> bool:
+        return self.base.takes_negative()
+
+    def settled(self, layout: Layout) -> Self:
+        return self.model_copy(update={"base": self.base.settled(layout)})
+
+    def scalable(self) -> str:
+        return self.base.scalable()
+
+    def score_rows(self, state: State, X: Batch) -> Array:
+        return self.base.score_rows(state.base, X)
+
+    def learn_rows(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Learned:
+        learns = X.weights > 0.0
+        counted = state.events[0] + np.cumsum(learns)
+        renewals = np.flatnonzero(learns & (counted % self.every == 0)) + 1
+        cuts = sorted({0, X.size, *renewals.tolist()})
+        parts = []
+        for start, stop in pairwise(cuts):
+            own = memory if memory.duals is None else memory._replace(duals=memory.duals[start:stop])
+            parts.append(self.base.learn_rows(state.base, X.rows(start, stop), y[start:stop], own))
+            state.events[0] += np.count_nonzero(learns[start:stop])
+            if stop in renewals:
+                self._renew(state)
+        if not parts:
+            return self.base.learn_rows(state.base, X, y, memory)
+        return Learned(np.concatenate([part.scores for part in parts]), np.concatenate([part.moved for part in parts]))
+
+    def _renew(self, state: State) -> None:
+        sizes, known = self.base.sizes(state.base)
+        mantissa, exponent = np.frexp(sizes)
+        sizes = np.ldexp(np.round(mantissa, 9), exponent)  # what rounding alone tells apart is a tie
+        slots = np.flatnonzero(known)
+        slots = slots[slots != BIAS]
+        mask = state.base.w.mask
+        if self.selector == "prune":
+            ascending = slots[np.argsort(sizes[slots], kind="stable")]
+            mask[:] = 1
+            mask[ascending[np.cumsum(np.square(sizes[ascending])) <= self.sigma]] = 0
+            return
+        descending = slots[np.argsort(-sizes[slots], kind="stable")]
+        top = round(self.P * self.K)
+        bottom = min(self.K - top, max(0, descending.size - top))
+        mask[:] = 0
+        mask[BIAS] = 1
+        mask[descending[:top]] = 1
+        mask[descending[descending.size - bottom :]] = 1
+
+    def updates(self, state: State) -> int:
+        return self.base.updates(state.base)
+
+    def dropped(self, state: State) -> int:
+        return self.base.dropped(state.base)
+
+    def norm(self, state: State) -> float:
+        return self.base.norm(state.base)

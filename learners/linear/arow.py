@@ -1,0 +1,73 @@
+"""Adaptive regularisation of weights (AROW). Crammer, Kulesza & Dredze, NIPS 2009, figure 1, diagonal.
+
+Of what an event adds to the inverse of the covariance, `x·xᵀ/r`, only the diagonal is kept.
+"""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from pydantic import PositiveFloat
+
+from learners.batch import Array, Batch, Flags, Ints
+from learners.kernels import kernel, row
+from learners.linear.learner import WeighingLearner
+from learners.linear.variances import add_with_variance, variance
+from learners.linear.weights import (
+    NONE,
+    Shape,
+    Weights,
+    answer,
+    count_hypothesis,
+    dot,
+    fresh_weights,
+    is_plain,
+    outputs,
+)
+
+
+class State(NamedTuple):
+    w: Weights
+    updates: Ints
+    dropped: Ints
+    gained: Array
+    """1/σ_j − 1: the precision that each weight has gained."""
+
+
+class Arow(WeighingLearner):
+    """Choose it for rare features beside frequent ones, and where some labels are wrong.
+
+    A weight that many events have shaped moves little, a new one moves far, so rare words or ids are learned from a
+    handful of events. No margin is forced, so a wrong label cannot throw the weights about as it does with pa. Since
+    variances only shrink, it settles: on a stream that goes on drifting, prefer a rule whose step stays, as pa1.
+    """
+
+    kind: Literal["arow"] = "arow"
+    r: PositiveFloat = 1.0
+    """Inertia: the larger, the less one event moves the weights and the slower their variances shrink."""
+
+    def fresh(self, dim: int, shape: Shape) -> State:
+        return State(fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(dim))
+
+    def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
+        return _learn(state.w, state.gained, self.r, X, y)
+
+
+@kernel
+def _learn(w: Weights, gained: Array, r: float, X: Batch, y: Array) -> tuple[Array, Flags]:
+    scores, moved = outputs(y.size)
+    averaged, plain = w.mode[0] != NONE, is_plain(w)
+    for t in range(y.size):
+        j, x = row(X, t)
+        s = w.scale[0] * dot(w.v, j, x)
+        scores[t] = s if plain else answer(w, j, x, s)
+        c = X.weights[t]
+        if c == 0.0:
+            continue
+        loss = 1.0 - y[t] * s
+        v = variance(gained, j, x) if loss > 0.0 else 0.0
+        if v > 0.0:
+            k = loss / (v + r / c)  # the paper's α; importance multiplies 1/r
+            moved[t] = add_with_variance(w, gained, j, x, k * y[t], c / r)
+        if averaged:
+            count_hypothesis(w, moved[t])
+    return scores, moved

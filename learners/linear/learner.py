@@ -1,0 +1,84 @@
+"""What linear learners share: weights in the state, counts of updates, and the importance of an event."""
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from learners.batch import Array, Batch, Flags
+from learners.learner import ONCE, Learned, Learner, Memory, State, tally
+from learners.linear.weights import NO_MASK, Shape, answering, current, linear_scores
+
+
+class LinearLearner(Learner):
+    """A learner whose state has `w: Weights`, `updates` and `dropped`.
+
+    Kernels take the arrays of `w` out one by one where every event needs them: to pass a tuple costs as much.
+    """
+
+    def fresh(self, dim: int, shape: Shape) -> State:
+        raise NotImplementedError
+
+    def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
+        """Call the kernel: scores before each update, and what each event did."""
+        raise NotImplementedError
+
+    def moves_always(self) -> bool:
+        """Whether every event is an update, so that no hypothesis is ever left alone."""
+        return False
+
+    def selectors(self) -> tuple[str, ...]:
+        """Ways of feature selection that make sense for these weights."""
+        return ("prune",)
+
+    def sizes(self, state: State) -> tuple[Array, NDArray[np.bool_]]:
+        """By what features are selected, and which are known at all."""
+        return np.abs(answering(state.w._replace(mask=NO_MASK))), np.ones(state.w.v.size, np.bool_)
+
+    def init(self, dim: int) -> State:
+        return self.fresh(dim, Shape())
+
+    def score_rows(self, state: State, X: Batch) -> Array:
+        return linear_scores(state.w, X)
+
+    def learn_rows(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Learned:
+        del memory
+        learned = Learned(*self.run(state, X, y))
+        tally(state, learned.moved)
+        return learned
+
+    def updates(self, state: State) -> int:
+        return int(state.updates[0])
+
+    def dropped(self, state: State) -> int:
+        return int(state.dropped[0])
+
+    def norm(self, state: State) -> float:
+        return float(np.sqrt(np.square(current(state.w)).sum()))
+
+
+class WeighingLearner(LinearLearner):
+    """One whose rule can weigh an event: by its importance, times the cost of its class."""
+
+    J: float = Field(default=1.0, gt=0.0, le=1e6)
+    """Cost factor of the positive class: its events count J times."""
+
+    def weighed(self, X: Batch, y: Array) -> Batch:
+        """The rows with the cost of their class in their importance."""
+        return X if self.J == 1.0 else X._replace(weights=np.where(y > 0.0, self.J * X.weights, X.weights))
+
+    def learn_rows(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Learned:
+        return super().learn_rows(state, self.weighed(X, y), y, memory)
+
+
+class DualLearner(WeighingLearner):
+    """One that moves a dual variable per row: in a stream it starts at 0, in a replay it is kept from pass to pass."""
+
+    def run_duals(self, state: State, X: Batch, y: Array, duals: Array) -> tuple[Array, Flags]:
+        """Call the kernel, which writes the rows' dual variables in place."""
+        raise NotImplementedError
+
+    def learn_rows(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Learned:
+        duals = np.zeros(X.size) if memory.duals is None else memory.duals
+        learned = Learned(*self.run_duals(state, self.weighed(X, y), y, duals))
+        tally(state, learned.moved)
+        return learned

@@ -1,0 +1,94 @@
+"""NORMA: stochastic gradient descent on the regularised hinge loss. The peer of regularised PA (L1/L2), section 4.
+
+The bias is a feature like any other and shrinks with the rest. An event so important that its rate times λ passes 1
+shrinks the old weights to 0 and no further.
+"""
+
+import math
+from typing import Literal, NamedTuple, Self
+
+import numpy as np
+from pydantic import NonNegativeFloat, PositiveFloat, model_validator
+
+from learners.batch import Array, Batch, Flags, Ints
+from learners.kernels import kernel, row
+from learners.learner import DROPPED, MOVED
+from learners.linear.learner import WeighingLearner
+from learners.linear.weights import (
+    NONE,
+    Shape,
+    Weights,
+    answer,
+    count_hypothesis,
+    dot,
+    fits,
+    fresh_weights,
+    is_plain,
+    outputs,
+    put,
+    scale_all,
+)
+
+
+class State(NamedTuple):
+    w: Weights
+    updates: Ints
+    dropped: Ints
+    events: Ints
+    """The number of events learned."""
+
+
+class Norma(WeighingLearner):
+    """Choose it for an online SVM whose norm stays below ‖x‖/λ, whatever the labels."""
+
+    kind: Literal["norma"] = "norma"
+    eta: PositiveFloat = 1.0
+    """First learning rate; that of event t is η/√t."""
+    lam: PositiveFloat = 1e-4
+    """Weight of the squared norm in the objective: every event shrinks all weights."""
+    rho: NonNegativeFloat = 1.0
+    """The margin that every event should pass."""
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if not self.eta * self.lam < 1.0:
+            raise ValueError(
+                f"eta·lam is {self.eta * self.lam:g}, so the first event would turn the weights round: "
+                "it must be below 1"
+            )
+        return self
+
+    def fresh(self, dim: int, shape: Shape) -> State:
+        return State(fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
+
+    def moves_always(self) -> bool:
+        return True
+
+    def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
+        return _learn(state.w, state.events, self.eta, self.lam, self.rho, X, y)
+
+
+@kernel
+def _learn(w: Weights, events: Ints, eta: float, lam: float, rho: float, X: Batch, y: Array) -> tuple[Array, Flags]:
+    scores, moved = outputs(y.size)
+    averaged, plain = w.mode[0] != NONE, is_plain(w)
+    for t in range(y.size):
+        j, x = row(X, t)
+        s = w.scale[0] * dot(w.v, j, x)
+        scores[t] = s if plain else answer(w, j, x, s)
+        c = X.weights[t]
+        if c == 0.0:
+            continue
+        rate = c * eta / math.sqrt(events[0] + 1.0)
+        step = rate * y[t] if y[t] * s <= rho else 0.0
+        if fits(w.v, w.scale[0], j, x, step):
+            scale_all(w, max(0.0, 1.0 - rate * lam))
+            if step != 0.0:
+                put(w, j, x, step)
+            moved[t] = MOVED
+        else:
+            moved[t] = DROPPED
+        events[0] += 1
+        if averaged:
+            count_hypothesis(w, moved[t])
+    return scores, moved

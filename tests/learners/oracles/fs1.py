@@ -1,0 +1,38 @@
+"""Bollegala, dynamic feature scaling, eq. 14–17: z = σ(x − β), and w, b, β learned together."""
+
+import numpy as np
+
+
+def sigma(s):
+    return np.exp(-np.logaddexp(0, -s))
+
+
+class Oracle:
+    def __init__(self, dim, eta0, lam, nu, horizon, absent):
+        self.b, self.w, self.beta = 0.0, np.zeros(dim - 1), np.zeros(dim - 1)
+        self.eta0, self.lam, self.nu, self.N = eta0, lam / horizon, nu / horizon, horizon
+        self.zeros_too = absent == "zero"
+        self.k = 0
+
+    def score(self, x):
+        return self.answer(self.weights(), x)
+
+    def answer(self, weights, x):
+        w, beta = np.split(weights[1:], 2)
+        part = self.zeros_too | (x[1:] != 0)
+        return np.sum((w * sigma(x[1:] - beta))[part]) + weights[0] * x[0]
+
+    def learn(self, x, y, c):
+        eta = c * self.eta0 / (1 + self.k / self.N)
+        e = (y > 0) - sigma(self.score(x))
+        b, x = x[0], x[1:]
+        part = self.zeros_too | (x != 0)
+        z = sigma(x - self.beta)
+        self.b = self.b + eta * e * b
+        self.beta = self.beta * max(0, 1 - 2 * self.nu * eta) - eta * e * part * self.w * z * (1 - z)
+        self.w = self.w * max(0, 1 - 2 * self.lam * eta) + eta * e * part * z
+        self.k += 1
+        return True
+
+    def weights(self):
+        return np.array([self.b, *self.w, *self.beta])

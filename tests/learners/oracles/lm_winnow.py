@@ -1,0 +1,23 @@
+"""Zhang, section 2.2: large margin unnormalised Winnow over [x, −x], by dual variables; c multiplies C."""
+
+import numpy as np
+
+
+class Oracle:
+    def __init__(self, dim, mu, eta, C):
+        self.h = np.zeros(2 * dim)
+        self.mu, self.eta, self.C = mu, eta, C
+
+    def score(self, x):
+        return self.weights() @ x
+
+    def learn(self, x, y, c):
+        a = np.clip(self.eta * (1 - y * self.score(x)), 0, self.C * c)  # in one pass an event's a starts at 0
+        if a == 0:
+            return False
+        self.h = np.clip(self.h + a * y * np.array([*x, *-x]), -200, 200)
+        return True
+
+    def weights(self):
+        w = self.mu * np.exp(self.h)
+        return w[: w.size // 2] - w[w.size // 2 :]
