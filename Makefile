@@ -34,16 +34,20 @@ check: install   ## format, lint, types, import rules, Prometheus' files
 	else echo "NOT CHECKED: deploy/prometheus needs promtool (Debian package prometheus)"; fi
 
 bench: install   ## events per second of decoder, learners and the whole loop
-	$(BIN)/python -m tests.bench.loop $(ARGS)
+	$(BIN)/python -m tests.bench.loop
+	$(BIN)/onepass bench learners $(ARGS)
 
-chaos: install   ## 30 kills in mid-stream on each log instead of 3
+chaos: install   ## 30 kills in mid-stream on each log instead of 3; 100,000 hostile events through every composition
 	ONEPASS_KILLS=30 $(BIN)/python -m pytest tests/integration/test_kill.py --timeout 1800 $(ARGS)
+	ONEPASS_ENDURANCE=all $(BIN)/python -m pytest tests/learners/test_endurance.py $(ARGS)
 
-papers: install  ## Bollegala's heart data beside his table 2; needs ONEPASS_DATA
+papers: install  ## Bollegala's heart data, Carvalho & Cohen's movie reviews; needs ONEPASS_DATA
 	@test -n "$$ONEPASS_DATA" || { echo "set ONEPASS_DATA to the folder of the data sets"; exit 2; }
 	@echo "Bollegala, table 2: GN 0.870 accuracy on the 54 held-out rows"
 	$(BIN)/onepass replay "$$ONEPASS_DATA/bollegala/heart.train.svm.gz" --test "$$ONEPASS_DATA/bollegala/heart.test.svm.gz" \
 	    --learner sgd-log:horizon=216 --learner pa1:C=0.01 --scale gn --shuffle 0 $(ARGS)
+	@echo "Carvalho & Cohen: MBW ahead of the other online learners on movie reviews"
+	$(BIN)/python -m tests.bench.movies
 
 lock:            ## write requirements.lock anew from pyproject.toml; needs uv
 	uv pip compile --universal --generate-hashes --python-version 3.11 --extra dev --extra fast --extra bench \

@@ -6,7 +6,7 @@ Four laws hold bit for bit for every learner and every composition: (1) `learn` 
 """
 
 import hashlib
-from typing import Any, NamedTuple, Protocol, Self, cast
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,8 @@ class Learner(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     kind: str
+    rule: ClassVar[str]
+    """What it computes, in a line."""
 
     def init(self, dim: int) -> State:
         """A fresh state for rows with slots 0 … dim−1."""

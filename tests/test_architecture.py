@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from learners.registry import KINDS
+from service.cli.learners import describe, page
 
 ROOT = Path(__file__).parent.parent
 LEARNERS = sorted((ROOT / "learners").rglob("*.py"))
@@ -87,3 +88,15 @@ def test_kernels_are_at_module_level(path):
 
 def is_kernel(node):
     return any(isinstance(decorator, ast.Name) and decorator.id == "kernel" for decorator in node.decorator_list)
+
+
+def test_every_kind_is_on_the_page_and_the_page_is_as_it_is_made():
+    """`onepass learners --markdown > docs/learners.md` makes it anew."""
+    assert page([describe(kind) for kind in KINDS]) + "\n" == (ROOT / "docs" / "learners.md").read_text(
+        encoding="utf-8"
+    )
+    for kind in KINDS:
+        entry = describe(kind)
+        assert entry["rule"]
+        assert entry["paper"]
+        assert entry["when"].startswith("Choose it")

@@ -20,6 +20,7 @@ class Averaged(Learner):
     """Choose it when single events pull the weights about: the mean answers, the current weights learn."""
 
     kind: Literal["averaged"] = "averaged"
+    rule = "answers with the mean of w over events (avg), or over those that left it alone (vote)"
     mode: Literal["avg", "vote"] = "avg"
     """`avg`: mean over all events; `vote`: over the events that left the weights alone."""
     base: SerializeAsAny[LinearLearner]

@@ -32,6 +32,7 @@ class OneVsRest(Learner):
     """Choose it for more than two classes; new ones may appear at any time."""
 
     kind: Literal["one_vs_rest"] = "one_vs_rest"
+    rule = "one learner per class, +1 for its events and −1 for the others; the highest score wins"
     max_classes: int = Field(default=64, ge=2, le=65536)
     """Room for classes; the state has one column each."""
     base: SerializeAsAny[Selected | Averaged | LinearLearner]

@@ -44,6 +44,7 @@ class Scaled(Learner):
     """Choose it whenever features have different units; margin learners without it see only the largest."""
 
     kind: Literal["scaled"] = "scaled"
+    rule = "(x − m)/s by running mean and deviation, this row counted; or x/s"
     scaler: Literal["gn"] = "gn"
     """`gn`: running mean and deviation over all events so far."""
     halflife: float | None = Field(default=None, ge=1.0)

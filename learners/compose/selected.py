@@ -29,6 +29,7 @@ class Selected(Learner):
     """Choose it when few features should answer: the extremes of a Winnow, or all but a margin rule's small weights."""
 
     kind: Literal["selected"] = "selected"
+    rule = "answers with part of the weights, chosen anew every `every` events"
     selector: Literal["efs", "prune"] = "prune"
     """`efs`: the K features of largest and smallest weight; `prune`: all but the smallest weights."""
     every: PositiveInt = 10_000

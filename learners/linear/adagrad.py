@@ -43,6 +43,7 @@ class Adagrad(WeighingLearner):
     """
 
     kind: Literal["adagrad"] = "adagrad"
+    rule = "w_j −= η·g_j/(ε + √Σ g_j²)"
     loss: Literal["logistic", "hinge"] = "logistic"
     """`logistic`: scores are log-odds; `hinge`: an event is learned only while its margin is below 1."""
     eta: PositiveFloat = 0.1

@@ -42,6 +42,7 @@ class Arow(WeighingLearner):
     """
 
     kind: Literal["arow"] = "arow"
+    rule = "on y·s < 1: w_j += k·y·σ_j·x_j, k = (1 − y·s)/(v + r), σ_j shrinks"
     r: PositiveFloat = 1.0
     """Inertia: the larger, the less one event moves the weights and the slower their variances shrink."""
 

@@ -62,6 +62,7 @@ class SoftConfidence1(SoftConfidence):
     """
 
     kind: Literal["scw1"] = "scw1"
+    rule = "on φ√v > y·s: w_j += k·y·σ_j·x_j with k ≤ C from the probability constraint"
 
     def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
         return self._run(state, self.C, 0.0, X, y)
@@ -75,6 +76,7 @@ class SoftConfidence2(SoftConfidence):
     """
 
     kind: Literal["scw2"] = "scw2"
+    rule = "as scw1, with the squared slack 1/(2C) instead of the cap"
 
     def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
         return self._run(state, np.inf, 0.5 / self.C, X, y)

@@ -37,6 +37,7 @@ class DualSvm(DualLearner):
     """Choose it to replay a file in several passes, towards the linear SVM of all its rows."""
 
     kind: Literal["svm-dual"] = "svm-dual"
+    rule = "a′ = clip(a + η·(1 − y·s), 0, C), w += (a′ − a)·y·x"
     eta: PositiveFloat | Literal["auto"] = 0.01
     """Step of the dual variable; `auto`: 1/‖x‖², the best one for this row, which in a single pass is PA-I."""
     C: PositiveFloat = 1.0

@@ -113,24 +113,28 @@ class ExponentiatedWinnow(OnMistakes):
     """Choose it for many features of any sign of which few matter."""
 
     kind: Literal["winnow-exp"] = "winnow-exp"
+    rule = "score Σ 2μ·sinh(h_j)·x_j; on y·s ≤ 0: h_j += η·y·x_j"
 
 
 class NormalisedWinnow(OnMistakes, Normalised):
     """Choose it where scores should not grow with the number of mistakes; its labels are those of winnow-exp."""
 
     kind: Literal["winnow-norm"] = "winnow-norm"
+    rule = "as winnow-exp, score W·Σ sinh(h_j)·x_j / Σ cosh(h_k)"
 
 
 class LargeMarginWinnow(LargeMargin):
     """Choose it for text where labels are noisy: a margin as of an SVM, in weights of which few matter."""
 
     kind: Literal["lm-winnow"] = "lm-winnow"
+    rule = "score as winnow-exp; a′ = clip(a + η·(1 − y·s), 0, C), h_j += (a′ − a)·y·x_j"
 
 
 class LargeMarginNormalisedWinnow(LargeMargin, Normalised):
     """Choose it beside lm-winnow, where the sum of the weights can be guessed."""
 
     kind: Literal["lm-winnow-norm"] = "lm-winnow-norm"
+    rule = "as lm-winnow with winnow-norm's score"
 
 
 MISTAKES = 0.0

@@ -99,6 +99,7 @@ class FeatureScaling0(FeatureScaling):
     """Choose it when features have unknown units and outliers: each is squeezed into 0 … 1, on a scale it learns."""
 
     kind: Literal["fs"] = "fs"
+    rule = "score Σ w_j·σ(α_j·x_j − β_j) + b, logistic gradient on w, α, β, b"
     lam: NonNegativeFloat = 0.0
     """Weight of the squared norm of w in the objective."""
     mu: NonNegativeFloat = 0.0
@@ -109,6 +110,7 @@ class FeatureScaling1(FeatureScaling):
     """Choose it when features have the same unit but different middles: only the shifts are learned."""
 
     kind: Literal["fs1"] = "fs1"
+    rule = "as fs with α = 1"
     lam: NonNegativeFloat = 0.0
     """Weight of the squared norm of w in the objective."""
 
@@ -120,6 +122,7 @@ class FeatureScaling2(FeatureScaling):
     """Choose it as the best of the four in the paper: scales and shifts without the squeezing."""
 
     kind: Literal["fs2"] = "fs2"
+    rule = "score Σ w_j·(α_j·x_j + β_j) + b, logistic gradient on w, α, β, b"
     lam: NonNegativeFloat = 0.0
     """Weight of the squared norm of w in the objective."""
     mu: NonNegativeFloat = 0.0
@@ -133,6 +136,7 @@ class FeatureScaling3(FeatureScaling):
     """Choose it for the convex one of the four: a weight and a shift per feature."""
 
     kind: Literal["fs3"] = "fs3"
+    rule = "score Σ (α_j·x_j + β_j) + b, logistic gradient on α, β, b"
     mu: NonNegativeFloat = 0.0
     """Weight of the squared norm of α, the scales, in the objective."""
 

@@ -45,6 +45,7 @@ class Ftrl(WeighingLearner):
     """
 
     kind: Literal["ftrl"] = "ftrl"
+    rule = "w_j = −(z_j − sgn(z_j)·λ1)/((β + √n_j)/α + λ2), 0 where |z_j| ≤ λ1"
     alpha: PositiveFloat = 0.1
     """Learning rate."""
     beta: NonNegativeFloat = 1.0

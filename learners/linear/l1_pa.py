@@ -54,6 +54,7 @@ class L1PassiveAggressive(LinearLearner):
     """Choose it when few of many features matter: the ball sets weights to exactly 0."""
 
     kind: Literal["pa-l1"] = "pa-l1"
+    rule = "nearest w with y·w·x ≥ 1 and ‖w‖₁ ≤ β"
     beta: float = Field(default=10.0, gt=0.0, le=LARGEST_WEIGHT)
     """Radius: the sum of absolute weights never passes it."""
     update_on: UpdateOn = "mistake"

@@ -42,6 +42,7 @@ class Norma(WeighingLearner):
     """Choose it for an online SVM whose norm stays below ‖x‖/λ, whatever the labels."""
 
     kind: Literal["norma"] = "norma"
+    rule = "w = (1 − η_t·λ)·w, and + η_t·y·x where y·s ≤ ρ; η_t = η/√t"
     eta: PositiveFloat = 1.0
     """First learning rate; that of event t is η/√t."""
     lam: PositiveFloat = 1e-4

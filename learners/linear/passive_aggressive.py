@@ -59,6 +59,7 @@ class PassiveAggressive(Margin):
     """Choose it on clean labels: each event's constraint is met at once, whatever the cost."""
 
     kind: Literal["pa"] = "pa"
+    rule = "on y·s < ε: w += τ·y·x, τ = (ε − y·s)/‖x‖²"
 
     def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
         return self._run(state, np.inf, 0.0, X, y)
@@ -68,6 +69,7 @@ class PassiveAggressive1(Margin, WeighingLearner):
     """Choose it first: one step can do no more than C, so a wrong label does bounded harm."""
 
     kind: Literal["pa1"] = "pa1"
+    rule = "as pa, τ = min(C, (ε − y·s)/‖x‖²)"
     C: PositiveFloat | Literal["auto"] = 1.0
     """The largest step; `auto`: smaller the more often the learner errs, 10^(−6·min(e, ½)) with its recent error e."""
 
@@ -79,6 +81,7 @@ class PassiveAggressive2(Margin, WeighingLearner):
     """Choose it where noise is everywhere: every step is softened, none is cut."""
 
     kind: Literal["pa2"] = "pa2"
+    rule = "as pa, τ = (ε − y·s)/(‖x‖² + 1/(2C))"
     C: PositiveFloat = 1.0
     """Inverse softness; Carvalho & Cohen's relaxed PA is C = 5."""
 

@@ -37,6 +37,7 @@ class Perceptron(WeighingLearner):
     """Choose it as the baseline that every other rule should beat."""
 
     kind: Literal["perceptron"] = "perceptron"
+    rule = "on y·s ≤ 0: w += η·y·x"
     eta: PositiveFloat = 1.0
     """Step on a mistake."""
     bias: Literal["feature", "r2"] = "feature"

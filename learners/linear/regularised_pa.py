@@ -59,6 +59,7 @@ class ObjectivePassiveAggressive(Regularised):
     """Choose it where the concept drifts: every update makes what was learned before it count a little less."""
 
     kind: Literal["pa-l2obj"] = "pa-l2obj"
+    rule = "least ½‖w − w_t‖² + α/2·‖w‖² with y·w·x ≥ 1"
     alpha: PositiveFloat = 0.001
     """Weight of the squared norm in the objective: each update divides the old weights by 1 + α."""
 
@@ -70,6 +71,7 @@ class BallPassiveAggressive(Regularised):
     """Choose it where the concept drifts and no feature should weigh too much: it forgets once the ball is full."""
 
     kind: Literal["pa-l2"] = "pa-l2"
+    rule = "nearest w with y·w·x ≥ 1 and ‖w‖ ≤ β"
     beta: PositiveFloat = 10.0
     """Radius of the ball that the weights stay in; above 1 the margin is within reach of every row with the bias."""
 

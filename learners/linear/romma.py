@@ -54,6 +54,7 @@ class Romma(LinearLearner):
     """Choose it on separable data: it keeps what it has learned and nears the widest margin, without a step size."""
 
     kind: Literal["romma"] = "romma"
+    rule = "on y·s ≤ 0: the shortest w with w·x = y and w·w_old ≥ ‖w_old‖²"
     aggressive: bool = False
     """Update whenever the margin 1 is not reached, not only on a mistake."""
 

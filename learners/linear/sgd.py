@@ -41,6 +41,7 @@ class SgdLog(WeighingLearner):
     """Choose it for scores that are log-odds, on scaled features."""
 
     kind: Literal["sgd-log"] = "sgd-log"
+    rule = "w = (1 − 2λη_k/N)·w + η_k·(t − p)·x, p = σ(s), η_k = η0/(1 + k/N)"
     eta0: PositiveFloat = 0.1
     """First learning rate."""
     lam: NonNegativeFloat = 0.0

@@ -95,6 +95,7 @@ class Winnow(Multiplicative):
     """Choose it for many features of which few speak for the class and none against it."""
 
     kind: Literal["winnow"] = "winnow"
+    rule = "score w·x/‖x‖₁ − θ; on a mistake w_j *= α (y > 0) or β (y < 0)"
     w0: Start = 1.0
     """Weight of a feature at the start."""
 
@@ -128,12 +129,14 @@ class BalancedWinnow(Balanced):
     """Choose it for many features of which few matter, for or against the class."""
 
     kind: Literal["winnow-balanced"] = "winnow-balanced"
+    rule = "score (u − v)·x/‖x‖₁ − θ; on a mistake u_j *= α, v_j *= β, or the reverse"
 
 
 class ModifiedBalancedWinnow(Balanced):
     """Choose it for text in a single pass: it learns within a margin, and more from what stands out in a row."""
 
     kind: Literal["mbw"] = "mbw"
+    rule = "as winnow-balanced, where y·score ≤ M, factors α(1 + x_j) and β(1 − x_j)"
     M: NonNegativeFloat = 1.0
     """The margin within which a right answer still counts as a mistake."""
 

@@ -11,6 +11,7 @@ from learners.registry import COMPOSITIONS, KINDS, kind_class
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--markdown", action="store_true", help="the page docs/learners.md")
     parser.epilog = "example:\n  onepass learners --json"
 
 
@@ -19,6 +20,9 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
     described = [describe(kind) for kind in KINDS]
     if arguments.json:
         print(json.dumps(described, indent=2))
+        return 0
+    if arguments.markdown:
+        print(page(described))
         return 0
     for entry in described:
         print(f"{entry['kind']}  ({entry['family']}; {entry['paper']})\n    {entry['when']}")
@@ -47,6 +51,39 @@ def describe(kind: str) -> dict[str, Any]:
         "kind": kind,
         "family": "composition" if kind in COMPOSITIONS else learner.__module__.rsplit(".", 1)[-1],
         "paper": " ".join(paper.split()).rstrip("."),
-        "when": inspect.getdoc(learner),
+        "rule": learner.rule,
+        "when": " ".join((inspect.getdoc(learner) or "").split()),
         "parameters": parameters,
     }
+
+
+def page(described: list[dict[str, Any]]) -> str:
+    """Every learner on one page: rule, parameters, paper, and when to choose it."""
+    parts = [INTRODUCTION]
+    for entry in described:
+        parts.append(f"## `{entry['kind']}`\n\n{entry['when']}\n\n**Rule:** {entry['rule']}\n\n*{entry['paper']}*\n")
+        rows = [f"| `{p['name']}` | {_default(p)} | {p['help']} |" for p in entry["parameters"]]
+        if rows:
+            parts.append("\n".join(["| parameter | default | |", "|---|---|---|", *rows]) + "\n")
+    return "\n".join(parts).rstrip()
+
+
+def _default(parameter: dict[str, Any]) -> str:
+    if parameter["required"]:
+        return "required"
+    return "by the features, or none" if parameter["default"] is None else f"`{parameter['default']}`"
+
+
+INTRODUCTION = """# The learners
+
+Made by `onepass learners --markdown`; do not edit. `y` is −1 or +1, `s = w·x` the score before the update, the
+prediction is +1 iff `s ≥ 0`. The bias is a feature that is always 1. Shorthand: `kind:name=value,name=value`.
+Compositions nest in one order: `scaled(one_vs_rest(selected(averaged(learner))))`.
+
+Cumulative error on a stationary stream (`a9a_train`, shuffled with seed 0) and on one that drifts (`electricity`),
+every learner with its defaults behind GN scaling where that makes sense; made by `python -m service.bench.curves`:
+
+![Cumulative error on a9a, by family](curves-a9a.svg)
+
+![Cumulative error on electricity, by family](curves-electricity.svg)
+"""
