@@ -6,9 +6,14 @@ from learners.batch import BIAS, Batch
 from learners.kernels import kernel
 
 
-@kernel
 def filled(dim: int, X: Batch) -> Batch:
-    """The same rows with every slot present. An absent bias stays out."""
+    """The same rows with every slot present; full rows, the usual case of columns, stay as they are."""
+    return X if X.indices.size == X.size * dim else _filled(dim, X)
+
+
+@kernel
+def _filled(dim: int, X: Batch) -> Batch:
+    """An absent bias stays out."""
     rows = X.weights.size
     indptr = np.empty(rows + 1, np.int64)
     indices = np.empty(rows * dim, np.int32)

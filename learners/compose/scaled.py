@@ -134,6 +134,7 @@ def _scale(
 ) -> Array:
     """Rows weigh g^age in the statistics, g = 2^(−1/halflife); g = 1 is the paper's form."""
     scaled = np.empty(X.values.size)
+    indptr, indices, values = X.indptr, X.indices, X.values
     g = math.exp(log_g)
     for t in range(X.weights.size):
         counts = purpose == LEARN and X.weights[t] > 0.0
@@ -142,8 +143,8 @@ def _scale(
         if purpose != AGAIN:
             k, k2 = g * before + 1.0, g * g * K2[0] + 1.0
         free = k - k2 / k if k > 0.0 else 0.0  # the k − 1 of eq. 3
-        for i in range(X.indptr[t], X.indptr[t + 1]):
-            j, x = X.indices[i], X.values[i]
+        for i in range(indptr[t], indptr[t + 1]):
+            j, x = indices[i], values[i]
             if j == BIAS:
                 scaled[i] = x
                 continue

@@ -11,18 +11,21 @@ from pydantic import PositiveFloat
 
 from learners.batch import Array, Batch, Flags, Ints
 from learners.kernels import kernel, row, sq_norm
+from learners.learner import DROPPED, MOVED
 from learners.linear.learner import LinearLearner, WeighingLearner
 from learners.linear.weights import (
     NONE,
     Shape,
     Weights,
-    add,
     answer,
     count_hypothesis,
     dot,
+    fits,
     fresh_weights,
     is_plain,
+    move,
     outputs,
+    settle_row,
 )
 
 UpdateOn = Literal["margin", "mistake"]
@@ -108,9 +111,10 @@ def _learn(
     """One formula for the three: PA has no cap and no slack, PA-I a cap, PA-II a slack of 1/(2C)."""
     scores, moved = outputs(y.size)
     averaged, plain = w.mode[0] != NONE, is_plain(w)
+    v, scale = w.v, w.scale[0]
     for t in range(y.size):
         j, x = row(X, t)
-        s = w.scale[0] * dot(w.v, j, x)
+        s = scale * dot(v, j, x)
         scores[t] = s if plain else answer(w, j, x, s)
         if X.weights[t] == 0.0:
             continue
@@ -120,7 +124,12 @@ def _learn(
         if loss > 0.0 and norm > 0.0 and not (mistakes_only and y[t] * s > 0.0):
             largest = cap if cap > AUTO else math.exp(-6.0 * math.log(10.0) * min(fading[0], 0.5))
             tau = min(c * largest, loss / (norm + slack / c))  # importance multiplies C
-            moved[t] = add(w, j, x, tau * y[t])
+            moved[t] = DROPPED
+            if fits(v, scale, j, x, tau * y[t]):
+                if averaged:
+                    settle_row(w, j)
+                move(v, scale, j, x, tau * y[t])
+                moved[t] = MOVED
         if cap == AUTO:
             fading[0] = FADING * fading[0] + (1.0 - FADING) * ((s >= 0.0) != (y[t] > 0.0))
         if averaged:

@@ -167,11 +167,14 @@ def fits(v: Array, scale: float, j: Slots, x: Array, step: float) -> bool:
 @kernel
 def put(w: Weights, j: Slots, x: Array, step: float) -> None:
     """`w += step·x`, of which `fits` has been asked."""
-    if w.mode[0] != NONE:
-        for k in range(j.size):
-            settle(w, j[k])
-    v = w.v
-    step /= w.scale[0]
+    settle_row(w, j)
+    move(w.v, w.scale[0], j, x, step)
+
+
+@kernel
+def move(v: Array, scale: float, j: Slots, x: Array, step: float) -> None:
+    """`w += step·x` of weights whose sums are settled."""
+    step /= scale
     for k in range(j.size):
         v[j[k]] += step * x[k]
 
