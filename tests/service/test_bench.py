@@ -1,0 +1,26 @@
+"""The benchmark says what it measured, on what, and which bars it reached; the bars themselves are for `make bench`."""
+
+from learners.registry import LEARNERS
+from service.bench.learners import bench_learners
+from service.bench.report import Bar
+
+
+def test_bench_learners_measures_every_learner_and_its_peers():
+    document = bench_learners(quick=True)
+    speeds = document["results"]["events_per_second"]
+    for stream in ("dense10", "tokens60"):
+        assert {*LEARNERS, "scaled pa1"} == speeds[stream].keys()
+        assert all(row["onepass"] > 0 for row in speeds[stream].values())
+        assert {"river", "vowpalwabbit"} <= speeds[stream]["pa1"].keys()
+    assert document["results"]["microseconds_by_dimension"].keys() == LEARNERS.keys() - {"pa-l1"}
+    assert document["machine"].keys() == {"cpu", "system", "python"}
+    for bar in document["bars"]:
+        assert bar.keys() == {"name", "value", "op", "goal", "ok"}
+    assert len(document["bars"]) == 3 + 2 * (len(LEARNERS) - 1)
+
+
+def test_a_bar_is_reached_or_not():
+    assert Bar("a", 2.0, ">=", 2.0).ok
+    assert not Bar("a", 1.9, ">=", 2.0).ok
+    assert Bar("a", 2.0, "<=", 2.0).ok
+    assert not Bar("a", 2.1, "<=", 2.0).ok
