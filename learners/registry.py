@@ -110,6 +110,8 @@ def first_error(error: ValidationError) -> str:
     # Of a choice between types pydantic names the branch too, such as constrained-float; nobody wrote that.
     where = ".".join(str(part) for part in detail["loc"] if str(part).isdecimal() or str(part).isidentifier())
     message = detail["msg"].removeprefix("Value error, ")
+    if detail["type"] == "model_type":
+        message = "cannot stand here: compositions nest as scaled(one_vs_rest(selected(averaged(learner))))"
     return f"{where}: {message}" if where else message
 
 

@@ -107,6 +107,13 @@ def test_what_cannot_work_is_refused_before_the_start(changes):
         Service(parse(GOOD | changes, "test"), "run")
 
 
+def test_a_wrong_nesting_is_told_the_right_one():
+    with pytest.raises(
+        ValueError, match=r"base: cannot stand here: .* scaled\(one_vs_rest\(selected\(averaged\(learner"
+    ):
+        make({"kind": "averaged", "base": {"kind": "scaled", "base": "pa1"}})
+
+
 def test_two_that_start_at_once_cannot_both_have_the_port():
     with socket.socket() as first:
         first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
