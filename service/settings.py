@@ -116,29 +116,80 @@ class Limits(Group):
     """Far enough from the largest float that values which meet in a slot stay finite."""
 
 
+class Security(Group):
+    """How to speak with Kafka's brokers when they ask for more than an address."""
+
+    protocol: Literal["SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "SASL_SSL"
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    username: str | None = None
+    password: SecretStr | None = None
+    password_file: Path | None = None
+    """A file whose first line is the password."""
+    ca_file: Path | None = None
+    """Certificates that a broker's own must lead to; without it those of the system."""
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    """The client's own certificate and key, where brokers ask for them."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.protocol.startswith("SASL") and self.username is None:
+            raise ValueError(f"protocol {self.protocol} needs username and password or password_file")
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file go together")
+        return self
+
+
 class SourceSettings(Group):
     url: Address
     """`kafka://host:port/topic`, `redis://host:port/db/stream` or `file:///path`."""
     start: Literal["earliest", "latest"] = "earliest"
     """Where to begin when there is no checkpoint."""
-    client: Literal["kafka-python"] = "kafka-python"
+    client: Literal["kafka-python", "confluent"] = "kafka-python"
+    """`confluent`: librdkafka, several times the throughput; needs the extra `fast`."""
+    on_lost: Literal["fail", "earliest", "latest"] = "fail"
+    """When the log has lost what follows the checkpoint: stop, or go on at its start or end with the gap recorded."""
+    security: Security | None = None
 
 
 class DeadLetters(Group):
     url: Address
     """Where rejected events are kept; same forms as the source's URL."""
+    security: Security | None = None
+    """Without it the source's, if that is a Kafka too."""
+
+
+class Copies(Group):
+    """A second copy of the checkpoints, as files; read only when Redis is found empty."""
+
+    folder: Path
+    every_seconds: PositiveFloat = 60.0
+    keep: int = Field(default=4, ge=1, le=1000)
 
 
 class StoreSettings(Group):
     url: Address
-    """`redis://host:port/db`."""
+    """`redis[s]://[user@]host:port/db`, `redis[s]+cluster://host:port,host:port` or
+    `redis[s]+sentinel://host:port,host:port/service/db`."""
     password: SecretStr | None = None
     password_file: Path | None = None
     """A file whose first line is the password."""
+    ca_file: Path | None = None
+    """With `rediss`: certificates that the server's own must lead to; without it those of the system."""
+    cert_file: Path | None = None
+    key_file: Path | None = None
     every_seconds: PositiveFloat = 1.0
     every_events: PositiveInt = 100_000
     keep: int = Field(default=8, ge=1, le=1000)
-    """Generations that stay in Redis, the newest included."""
+    """Newest generations that stay in Redis."""
+    keep_older: int = Field(default=6, ge=0, le=16)
+    """Levels of older ones beside them, each eight times as far apart as the one before."""
+    lease_seconds: float = Field(default=10.0, ge=0.3, le=300.0)
+    """How long a learner that fell silent keeps others waiting."""
+    max_unsaved_seconds: PositiveFloat = 60.0
+    max_unsaved_events: PositiveInt = 1_000_000
+    """While Redis is away learning goes on for so long or so many events, then it pauses."""
+    copies: Copies | None = None
 
 
 class Api(Group):

@@ -4,13 +4,55 @@ A position is opaque text of the source's own making; only the source that made 
 go on once the record is dealt with, so a checkpoint holds exactly the positions of what it has applied.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol
 
 from service.errors import Protective
+from service.settings import Security
 
 Positions = dict[str, str]
 """Next position per partition."""
+
+
+Loss = Literal["retention", "recreated", "truncated", "corrupt"]
+"""Why a part of the log cannot be delivered any more."""
+
+
+class Bookmark(NamedTuple):
+    """Where to go on in a log, and what must still be true of it there."""
+
+    positions: Positions
+    marks: dict[str, str]
+    """Of the source's own making: which log it was (key ""), and per partition the record before the position."""
+
+
+BEGINNING = Bookmark({}, {})
+"""No partition has a position: each starts at the configured start."""
+
+
+class Gap(NamedTuple):
+    """A stretch of a partition that was passed over, since the log no longer has it and the policy says to go on."""
+
+    partition: str
+    start: str
+    end: str
+    """The first position that is delivered again."""
+    events: int
+    """Positions passed over; 0 where the old log cannot be counted (it was recreated)."""
+    reason: Loss
+
+
+class Options(NamedTuple):
+    """How a log is read or written, beside its address; each kind takes what concerns it."""
+
+    client: Literal["kafka-python", "confluent"] = "kafka-python"
+    on_lost: Literal["fail", "earliest", "latest"] = "fail"
+    """When the log no longer holds what the bookmark points at: stop, or go on at its start or end with the gap told."""
+    security: Security | None = None
+    group: str | None = None
+    """Consumer group under which durable positions are shown to lag tools; never read."""
+    only: str | None = None
+    """Read this partition alone."""
 
 
 class SourceDown(Exception):
@@ -41,17 +83,26 @@ class Entry(NamedTuple):
 class Source(Protocol):
     """A log to learn from; used by one thread."""
 
-    def seek(self, positions: Mapping[str, str]) -> None:
-        """Go on at these positions; a partition without one starts at the configured start."""
+    def seek(self, bookmark: Bookmark) -> None:
+        """Go on there; a partition without a position starts at the configured start (a new one at its beginning).
 
-    def until_end(self) -> None:
-        """Deliver nothing beyond the end that the log has now (call after `seek`)."""
+        A log that does not fit the bookmark is `SourceLost`, or by policy a gap.
+        """
+
+    def until_end(self, end: Positions | None = None) -> Positions:
+        """Deliver nothing beyond `end`, or beyond the end that the log has now; that end (call after `seek`)."""
 
     def poll(self, seconds: float, most: int) -> list[Record]:
         """Up to `most` next records, waiting at most `seconds` for the first; none is no error."""
 
-    def positions(self) -> Positions:
+    def bookmark(self) -> Bookmark:
         """Where to go on after the last record that `poll` returned."""
+
+    def gaps(self) -> list[Gap]:
+        """What was passed over since the last call; to be recorded with the next bookmark."""
+
+    def settled(self, positions: Positions) -> None:
+        """These positions are in a checkpoint: tell lag tools, if there is a way; never waits, never fails."""
 
     @property
     def exhausted(self) -> bool:
