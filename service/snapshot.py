@@ -1,7 +1,8 @@
 """`Snapshot` ⇄ bytes: everything a learner needs to go on, in a versioned format that runs no code on loading.
 
 Layout, little-endian: magic with the version (8 bytes), length of the header (8), header (canonical JSON), the raw
-arrays in the header's order, SHA-256 of all that (32). Names of arrays are part of the format.
+arrays in the header's order, SHA-256 of all that (32). Names of arrays are part of the format. A snapshot is whole, or
+a delta: then the arrays named by `sliced` hold only the values at `slots`, to be set in the snapshot before it.
 """
 
 import hashlib
@@ -13,9 +14,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-MAGIC = b"ONEPASS1"
+from learners.learner import arrays_digest
+from service.lineage import Lineage
+from service.sources.contract import Bookmark
+
+MAGIC = b"ONEPASS2"
+OLDER = b"ONEPASS1"
+"""Without marks, lineage and deltas; what it has is read as it is."""
 DTYPES = {"<f8", "<i8", "|u1"}
 LONGEST_HEADER = 64 * 1024 * 1024
+SLOTS = "slots"
 
 
 class BadSnapshot(ValueError):
@@ -28,55 +36,124 @@ class Snapshot(NamedTuple):
     model: dict[str, Any]
     """What it was made with: learner, features, label."""
     classes: list[str]
-    positions: dict[str, str]
+    bookmark: Bookmark
     """Next position per partition: exactly the records before these have been applied."""
+    lineage: Lineage
     rejects: dict[str, int]
-    state_digest: str
+    state_digest: str | None
+    """Of the learner's state; None in a delta, which does not have it all."""
     arrays: dict[str, NDArray[Any]]
+    sliced: tuple[str, ...] = ()
+    """Arrays that hold only the values at `arrays["slots"]` along their last axis."""
+
+    @property
+    def whole(self) -> bool:
+        return SLOTS not in self.arrays
 
     @property
     def events(self) -> int:
         """Events learned."""
         return int(self.arrays["progress/events"][0])
 
+    @property
+    def errors(self) -> int:
+        """Of those, predicted wrongly before they were learned."""
+        return int(self.arrays["progress/errors"][0])
 
-def encode(snapshot: Snapshot) -> bytes:
-    header = snapshot._asdict() | {
-        "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in snapshot.arrays.items()]
+    def digested(self) -> "Snapshot":
+        """With the digest of its state, where it has the whole state and no digest yet."""
+        if not self.whole or self.state_digest is not None:
+            return self
+        state = {name.removeprefix("state/"): array for name, array in self.arrays.items() if name.startswith("state/")}
+        return self._replace(state_digest=arrays_digest(state))
+
+
+class Encoded(NamedTuple):
+    """A snapshot as bytes, still in the memory that its arrays have."""
+
+    buffers: list[memoryview]
+    size: int
+    sha256: str
+
+
+def encode(snapshot: Snapshot) -> Encoded:
+    fields = snapshot._asdict() | {
+        "bookmark": snapshot.bookmark._asdict(),
+        "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in snapshot.arrays.items()],
     }
-    head = msgspec.json.encode(header, order="deterministic")
-    parts = [MAGIC, struct.pack("<Q", len(head)), head]
-    parts += [np.ascontiguousarray(array).tobytes() for array in snapshot.arrays.values()]
-    body = b"".join(parts)
-    return body + hashlib.sha256(body).digest()
+    head = msgspec.json.encode(fields, order="deterministic")
+    buffers = [memoryview(MAGIC + struct.pack("<Q", len(head)) + head)]
+    buffers += [np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in snapshot.arrays.values()]
+    digest = hashlib.sha256()
+    for buffer in buffers:
+        digest.update(buffer)
+    buffers.append(memoryview(digest.digest()))
+    return Encoded(buffers, sum(map(len, buffers)), digest.hexdigest())
 
 
 def decode(data: bytes) -> Snapshot:
     """Refuses anything but a whole, unchanged snapshot; lengths are checked before memory is taken."""
     if data[:7] != MAGIC[:7]:
         raise BadSnapshot("not a onepass snapshot")
-    if data[:8] != MAGIC:
+    if data[:8] not in {MAGIC, OLDER}:
         raise BadSnapshot(f"snapshot format {data[7:8]!r} is not known to this version")
-    if len(data) < 48 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
+    if len(data) < 48 or hashlib.sha256(memoryview(data)[:-32]).digest() != data[-32:]:
         raise BadSnapshot("damaged: the checksum does not fit")
     (length,) = struct.unpack("<Q", data[8:16])
     if length > min(LONGEST_HEADER, len(data) - 48):
         raise BadSnapshot("damaged: the header is longer than the snapshot")
     try:
-        header = msgspec.json.decode(data[16 : 16 + length], type=_Header)
+        header = msgspec.json.decode(data[16 : 16 + length], type=_OlderHeader if data[:8] == OLDER else _Header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadSnapshot(f"header: {error}") from error
     arrays = _arrays(header.arrays, data, 16 + length)
-    return Snapshot(header.model, header.classes, header.positions, header.rejects, header.state_digest, arrays)
+    if isinstance(header, _OlderHeader):
+        bookmark, lineage, sliced = Bookmark(header.positions, {}), Lineage(), ()
+    else:
+        bookmark, lineage, sliced = Bookmark(**header.bookmark), header.lineage, header.sliced
+    if {"progress/events", "progress/errors", *sliced} - arrays.keys() or bool(sliced) > (SLOTS in arrays):
+        raise BadSnapshot("header: an array is missing")
+    digest = header.state_digest
+    return Snapshot(header.model, header.classes, bookmark, lineage, header.rejects, digest, arrays, sliced)
 
 
-class _Header(msgspec.Struct, forbid_unknown_fields=True):
+def merge(earlier: Snapshot, delta: Snapshot) -> Snapshot:
+    """What `delta` says on top of `earlier`, whose writable arrays are used up."""
+    if delta.whole or not earlier.whole:
+        raise BadSnapshot("a delta follows a whole snapshot")
+    slots = delta.arrays[SLOTS]
+    arrays = {name: array for name, array in delta.arrays.items() if name != SLOTS}
+    if earlier.arrays.keys() != arrays.keys():
+        raise BadSnapshot("a delta has other arrays than what it builds on")
+    for name in delta.sliced:
+        kept = earlier.arrays[name]
+        target = kept if kept.flags.writeable else kept.copy()
+        try:
+            target[..., slots] = arrays[name]
+        except (IndexError, ValueError) as error:
+            raise BadSnapshot(f"array {name} of a delta does not fit: {error}") from error
+        arrays[name] = target
+    return delta._replace(arrays=arrays, sliced=())
+
+
+class _OlderHeader(msgspec.Struct, forbid_unknown_fields=True):
     model: dict[str, Any]
     classes: list[str]
     positions: dict[str, str]
     rejects: dict[str, int]
     state_digest: str
     arrays: list[tuple[str, str, list[int]]]
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True):
+    model: dict[str, Any]
+    classes: list[str]
+    bookmark: dict[str, dict[str, str]]
+    lineage: Lineage
+    rejects: dict[str, int]
+    state_digest: str | None
+    arrays: list[tuple[str, str, list[int]]]
+    sliced: tuple[str, ...]
 
 
 def _arrays(table: list[tuple[str, str, list[int]]], data: bytes, start: int) -> dict[str, NDArray[Any]]:

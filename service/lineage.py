@@ -1,0 +1,153 @@
+"""What was applied, in which order: the part of a checkpoint from which the model can be built again from the log.
+
+Several partitions interleave by the timing of fetches, so two honest runs differ; the order taken is written down as
+runs of consecutive records. Work after the last checkpoint is lost in a crash, so the runs are exactly the surviving
+history. The newest entries travel in the checkpoint itself; older ones are sealed into segments, named by their
+SHA-256 and linked backwards, which are written once and shared by every later generation.
+"""
+
+import hashlib
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from service.sources.contract import Gap, Record
+
+SEALED_AFTER = 4096
+"""Entries that travel in the checkpoint at most."""
+LONGEST_SEGMENT = 64 * 1024 * 1024
+
+
+class Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):
+    """Consecutive records of one partition, rejected ones included."""
+
+    partition: str
+    start: str
+    """Where to seek to read them."""
+    end: str
+    records: int
+
+
+class Lost(msgspec.Struct, frozen=True, array_like=True, tag="lost"):
+    """A stretch that was passed over, by policy or by an operator's word."""
+
+    partition: str
+    start: str
+    end: str
+    events: int
+    reason: str
+
+
+class Frozen(msgspec.Struct, frozen=True, array_like=True, tag="frozen"):
+    """Learning was held after this generation."""
+
+    generation: int
+    since: float
+    until: float
+
+
+class Rolled(msgspec.Struct, frozen=True, array_like=True, tag="rolled"):
+    """An operator went back: what follows was learned on the state of an earlier generation."""
+
+    back_to: int
+    newest: int
+    """The generation left behind."""
+    at: float
+
+
+Entry = Run | Lost | Frozen | Rolled
+
+
+class Lineage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """History up to one checkpoint."""
+
+    sealed: str = ""
+    """The newest sealed segment."""
+    checksum: int = 0
+    """CRC-32 over the bytes of every applied record, in order."""
+    entries: tuple[Entry, ...] = ()
+
+
+class Broken(ValueError):
+    """A segment of the history that is not what its name says, or is not there."""
+
+
+class Recorder:
+    """The history as it is made, between two events always complete."""
+
+    def __init__(self, lineage: Lineage, positions: Mapping[str, str]) -> None:
+        self._sealed = lineage.sealed
+        self._checksum = lineage.checksum
+        self._entries: list[Entry] = list(lineage.entries)
+        self._ends = dict(positions)
+        self._segments: dict[str, bytes] = {}
+
+    def starts(self, positions: Mapping[str, str]) -> None:
+        """Partitions that are seen for the first time begin here."""
+        self._ends = {**positions, **self._ends}
+
+    def applied(self, records: Iterable[Record]) -> None:
+        checksum, partition, after, count = self._checksum, "", "", 0
+        for record in records:
+            checksum = zlib.crc32(record.value, checksum)
+            if record.partition != partition:
+                self._ran(partition, after, count)
+                partition, count = record.partition, 0
+            after = record.after
+            count += 1
+        self._ran(partition, after, count)
+        self._checksum = checksum
+
+    def _ran(self, partition: str, end: str, records: int) -> None:
+        if not records:
+            return
+        start, self._ends[partition] = self._ends[partition], end
+        last = self._entries[-1] if self._entries else None
+        if isinstance(last, Run) and (last.partition, last.end) == (partition, start):
+            self._entries[-1] = Run(partition, last.start, end, last.records + records)
+        else:
+            self._entries.append(Run(partition, start, end, records))
+
+    def lost(self, gap: Gap) -> None:
+        self._ends[gap.partition] = gap.end
+        self._entries.append(Lost(gap.partition, gap.start, gap.end, gap.events, gap.reason))
+
+    def note(self, entry: Frozen | Rolled) -> None:
+        self._entries.append(entry)
+
+    def lineage(self) -> tuple[Lineage, dict[str, bytes]]:
+        """The history now, and the segments that no checkpoint has brought to the store yet."""
+        while len(self._entries) > SEALED_AFTER:
+            sealed = zlib.compress(msgspec.json.encode([self._sealed, self._entries[:SEALED_AFTER]]))
+            self._sealed = hashlib.sha256(sealed).hexdigest()
+            self._segments[self._sealed] = sealed
+            self._entries = self._entries[SEALED_AFTER:]
+        return Lineage(self._sealed, self._checksum, tuple(self._entries)), dict(self._segments)
+
+    def stored(self, segments: Iterable[str]) -> None:
+        """These segments are in the store."""
+        for name in segments:
+            self._segments.pop(name, None)
+
+
+def history(lineage: Lineage, fetch: Callable[[str], bytes | None]) -> Iterator[Entry]:
+    """Every entry from the first on; `fetch` brings a sealed segment by its name."""
+    names: list[str] = []
+    name = lineage.sealed
+    while name:
+        names.append(name)
+        name, _ = _opened(name, fetch(name))
+    for sealed in reversed(names):
+        yield from _opened(sealed, fetch(sealed))[1]
+    yield from lineage.entries
+
+
+def _opened(name: str, segment: bytes | None) -> tuple[str, list[Entry]]:
+    if segment is None:
+        raise Broken(f"segment {name[:12]} of the history is not in the store")
+    if hashlib.sha256(segment).hexdigest() != name:
+        raise Broken(f"segment {name[:12]} of the history is damaged")
+    unpack: Any = zlib.decompressobj()
+    return msgspec.json.decode(unpack.decompress(segment, LONGEST_SEGMENT), type=tuple[str, list[Entry]])
