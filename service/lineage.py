@@ -18,6 +18,7 @@ from service.sources.contract import Gap, Record
 SEALED_AFTER = 4096
 """Entries that travel in the checkpoint at most."""
 LONGEST_SEGMENT = 64 * 1024 * 1024
+NONE: Mapping[str, bytes] = {}
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):
@@ -77,12 +78,12 @@ class Broken(ValueError):
 class Recorder:
     """The history as it is made, between two events always complete."""
 
-    def __init__(self, lineage: Lineage, positions: Mapping[str, str]) -> None:
+    def __init__(self, lineage: Lineage, segments: Mapping[str, bytes] = NONE) -> None:
         self._sealed = lineage.sealed
         self._checksum = lineage.checksum
         self._entries: list[Entry] = list(lineage.entries)
-        self._ends = dict(positions)
-        self._segments: dict[str, bytes] = {}
+        self._ends: dict[str, str] = {}
+        self._segments = dict(segments)
 
     def starts(self, positions: Mapping[str, str]) -> None:
         """Partitions that are seen for the first time begin here."""
@@ -95,6 +96,7 @@ class Recorder:
             if record.partition != partition:
                 self._ran(partition, after, count)
                 partition, count = record.partition, 0
+                self._ends.setdefault(partition, record.position)
             after = record.after
             count += 1
         self._ran(partition, after, count)
@@ -132,20 +134,25 @@ class Recorder:
             self._segments.pop(name, None)
 
 
-def history(lineage: Lineage, fetch: Callable[[str], bytes | None]) -> Iterator[Entry]:
-    """Every entry from the first on; `fetch` brings a sealed segment by its name."""
-    names: list[str] = []
+def segments_of(lineage: Lineage, fetch: Callable[[str], bytes | None]) -> dict[str, bytes]:
+    """The sealed segments of a history, newest first; `fetch` brings one by its name."""
+    segments: dict[str, bytes] = {}
     name = lineage.sealed
     while name:
-        names.append(name)
-        name, _ = _opened(name, fetch(name))
-    for sealed in reversed(names):
-        yield from _opened(sealed, fetch(sealed))[1]
+        segments[name] = fetch(name) or b""
+        name, _ = _opened(name, segments[name])
+    return segments
+
+
+def history(lineage: Lineage, fetch: Callable[[str], bytes | None]) -> Iterator[Entry]:
+    """Every entry from the first on."""
+    for name, segment in reversed(segments_of(lineage, fetch).items()):
+        yield from _opened(name, segment)[1]
     yield from lineage.entries
 
 
-def _opened(name: str, segment: bytes | None) -> tuple[str, list[Entry]]:
-    if segment is None:
+def _opened(name: str, segment: bytes) -> tuple[str, list[Entry]]:
+    if not segment:
         raise Broken(f"segment {name[:12]} of the history is not in the store")
     if hashlib.sha256(segment).hexdigest() != name:
         raise Broken(f"segment {name[:12]} of the history is damaged")

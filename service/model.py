@@ -17,8 +17,10 @@ from learners.registry import make
 from service.errors import Protective
 from service.events import Decoder, Event, batch
 from service.labels import Labels
+from service.lineage import Lineage
 from service.settings import Features, Label
 from service.snapshot import Snapshot
+from service.sources.contract import Bookmark
 
 
 class Mismatch(Protective):
@@ -134,14 +136,17 @@ class Model:
         with self._lock:
             return self.learner.norm(self.state)
 
-    def snapshot(self, positions: dict[str, str]) -> Snapshot:
+    def snapshot(self, bookmark: Bookmark, lineage: Lineage, *, whole: bool = True) -> Snapshot:
         """A copy between two events."""
+        del whole
         with self._lock:
-            state = {name: array.copy() for name, array in flatten(self.state).items()}
-            progress = {f"progress/{name}": array.copy() for name, array in flatten(self.progress).items()}
+            arrays = {f"state/{name}": array.copy() for name, array in flatten(self.state).items()}
+            arrays |= {f"progress/{name}": array.copy() for name, array in flatten(self.progress).items()}
             classes, rejects = list(self.labels.names), dict(self.rejects)
-        arrays = {f"state/{name}": array for name, array in state.items()} | progress
-        return Snapshot(self.made_with, classes, dict(positions), rejects, arrays_digest(state), arrays)
+        return Snapshot(self.made_with, classes, bookmark, lineage, rejects, None, arrays)
+
+    def put_back(self, snapshot: Snapshot) -> None:
+        """This snapshot was not kept."""
 
     def restore(self, snapshot: Snapshot) -> None:
         """Become what the snapshot holds."""

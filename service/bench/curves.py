@@ -43,20 +43,7 @@ def curve(file: DataFile, kind: str, positive: str | None, shuffle: int | None) 
         if events and (not points or events - points[-1][0] >= file.rows / POINTS):
             points.append((events, model.progress.error_rate))
 
-    worker = Worker(
-        "curves",
-        "file",
-        Pace(max(1, file.rows // (2 * POINTS)), float("inf"), sys.maxsize),
-        model,
-        decoder,
-        Remembered(),
-        lambda: source,
-        lambda: None,
-        Metrics(Registry(), "curves"),
-        Health(),
-        until_end=True,
-    )
-    worker.run(threading.Event(), note)
+    one_pass(model, decoder, source, note, records=max(1, file.rows // (2 * POINTS)))
     return points
 
 
