@@ -5,13 +5,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from learners.batch import Array
+from learners.batch import Array, Ints
 from learners.compose.one_vs_rest import OneVsRest
 from learners.evaluation import Progress, fresh_progress, record
 from learners.kernels import ACCEPTED, REFUSALS
-from learners.learner import Learner, arrays_digest, flatten, restore
+from learners.learner import REWROTE, Learner, arrays_digest, flatten, restore, slot_arrays, state_digest
 from learners.outputs import predicted
 from learners.registry import make
 from service.errors import Protective
@@ -19,6 +20,7 @@ from service.events import Decoder, Event, batch
 from service.labels import Labels
 from service.settings import Features, Label
 from service.snapshot import Snapshot
+from service.touched import Frozen, Touched, frozen
 
 
 class Mismatch(Protective):
@@ -60,6 +62,8 @@ class Model:
         self.progress = fresh_progress()
         self.labels = Labels(label)
         self.rejects: dict[str, int] = {}
+        self._slot_arrays = frozenset(f"state/{name}" for name in slot_arrays(self.learner))
+        self._touched = Touched(self._dim)
 
     def learn(self, events: Sequence[Event]) -> Outcome:
         """Predict, count, update, in order; an event that cannot be learned changes nothing and is named."""
@@ -73,7 +77,11 @@ class Model:
             known = np.array([number is not None for number in numbers], np.bool_)
             refused = [(place, REFUSALS[codes[place]] or "label") for place in np.flatnonzero(~known).tolist()]
             y = np.array([number for number in numbers if number is not None], np.float64)
-            scores = self.learner.learn(self.state, X if known.all() else X.where(known), y)
+            X = X if known.all() else X.where(known)
+            self._touched.add(X.indices)
+            scores, moved = self.learner.learn_rows(self.state, X, y)
+            if (moved & REWROTE).any():
+                self._touched.everything = True
             errors = record(self.progress, y, scores)
             return Outcome(int(y.size), errors, self.learner.updates(self.state) - before, refused)
 
@@ -134,13 +142,37 @@ class Model:
         with self._lock:
             return self.learner.norm(self.state)
 
+    def digest(self) -> str:
+        """Of the state as it is now."""
+        with self._lock:
+            return state_digest(self.state)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is learned and counted, by the names it has in a snapshot; not copied."""
+        parts = (("state", self.state), ("progress", self.progress))
+        return {name: array for part, arrays in parts for name, array in flatten(arrays, f"{part}/").items()}
+
+    def frozen(self, *, whole: bool) -> Frozen:
+        """A copy between two events, or of what has changed since the last one or since `restore`: learning pauses.
+
+        Whole all the same where that is as good or the only way: see `Touched`.
+        """
+        with self._lock:
+            if whole:
+                self._touched.everything = True
+            return frozen(self._arrays(), self._slot_arrays, self._touched.take())
+
+    def put_back(self, slots: Ints | None) -> None:
+        """The last `frozen`, of these slots, did not become a checkpoint: the next one holds them again."""
+        with self._lock:
+            self._touched.put_back(slots)
+
     def snapshot(self, positions: dict[str, str]) -> Snapshot:
         """A copy between two events."""
         with self._lock:
-            state = {name: array.copy() for name, array in flatten(self.state).items()}
-            progress = {f"progress/{name}": array.copy() for name, array in flatten(self.progress).items()}
+            arrays = frozen(self._arrays(), self._slot_arrays, None).arrays
             classes, rejects = list(self.labels.names), dict(self.rejects)
-        arrays = {f"state/{name}": array for name, array in state.items()} | progress
+        state = {name.removeprefix("state/"): array for name, array in arrays.items() if name.startswith("state/")}
         return Snapshot(self.made_with, classes, dict(positions), rejects, arrays_digest(state), arrays)
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -160,6 +192,7 @@ class Model:
         with self._lock:
             self.state, self.progress = state, progress
             self.labels, self.rejects = Labels(self._label, snapshot.classes), dict(snapshot.rejects)
+            self._touched.take()
 
 
 def _check_classes(learner: Learner, label: Label) -> None:

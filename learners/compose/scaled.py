@@ -101,7 +101,9 @@ class Scaled(Learner):
     def learn_rows(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Learned:
         X = self._scaled(state, X, AGAIN if memory.again else LEARN)
         learned = self.base.learn_rows(state.base, X, y, memory)
-        return learned._replace(moved=learned.moved | REWROTE) if self.center else learned  # rows are filled up
+        if self.center:
+            learned.moved[:] |= REWROTE  # a filled row has every slot
+        return learned
 
     def _scaled(self, state: State, X: Batch, purpose: int) -> Batch:
         if self.center:

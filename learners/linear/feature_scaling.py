@@ -82,7 +82,9 @@ class FeatureScaling(WeighingLearner):
         rates = Rates(self.eta0, lam, mu, self.nu, float(self.horizon))
         parts = (state.w, state.alpha, state.beta, state.events)
         scores, moved = learn_scaled(*parts, rates, self._sigmoid(), skips, X, y)
-        return scores, moved if skips else moved | REWROTE  # rows are filled up
+        if not skips:
+            moved |= REWROTE  # a filled row has every slot
+        return scores, moved
 
     def _taking_part(self, state: State, X: Batch) -> tuple[bool, Batch]:
         """Whether zeros are left out; if not, rows that have them all."""

@@ -62,13 +62,13 @@ def hurry(state):
             array[:] = {"scale": 1e-100, "clock": 1e9 * averaged, "length": 0.9e80}[field]
 
 
-def check(learner, stream, prepare=lambda state: None):
+def check(learner, stream, prepare=None):
     """The law over a stream; returns what was said, all in all."""
     state, said = learner.init(stream.dim), 0
     for t, (flags, slots, before, after) in enumerate(events_learned(learner, state, stream)):
         said |= flags
         assert flags & REWROTE or not changed_elsewhere(slots, before, after), f"at event {t}"
-        if t % 10 == 5:
+        if prepare and t % 10 == 5:
             prepare(state)
     return said
 
@@ -102,7 +102,7 @@ def test_a_batch_says_what_its_events_say(learner):
 def test_only_some_rules_ever_rewrite_everything(kind):
     spec = {"kind": kind, **({"absent": "skip"} if kind.startswith("fs") else {})}
     shrinking = {"norma": {"lam": 0.9}, "sgd-log": {"lam": 1.0}, "pa-l1": {"beta": 0.5}, "fs3": {"mu": 1.0}}
-    shrinking |= dict.fromkeys(("fs", "fs1", "fs2"), {"lam": 1.0})
+    shrinking |= {kind: {"lam": 1.0} for kind in ("fs", "fs1", "fs2")}
     plain = built(spec | shrinking.get(kind, {}))
     said = check(plain, WIDE, hurry) | check(built({"kind": "averaged", "base": plain}), WIDE, hurry)
     assert said & MOVED
