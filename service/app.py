@@ -14,9 +14,9 @@ import uvicorn
 
 from learners.warmup import warm
 from service.api import make_app
+from service.copies import CopyFolder
 from service.errors import BadSettings, Protective, refused
 from service.events import Decoder
-from service.copies import CopyFolder
 from service.follower import Follower
 from service.health import Health
 from service.keeper import Keeper, Pace
@@ -83,9 +83,7 @@ class Service:
         settings, store = self.settings, self.settings.store
         pace = Pace(store.every_seconds, store.every_events, store.max_unsaved_seconds, store.max_unsaved_events)
         copies = CopyFolder(store.copies, settings.name) if store.copies else None
-        restart = Restart(
-            self.model, self._store, copies, self._metrics, self.health, start_fresh=start_fresh
-        )
+        restart = Restart(self.model, self._store, copies, self._metrics, self.health, start_fresh=start_fresh)
         source, reading = settings.source, _reading(settings)
         with refused():
             check_address(source.url)

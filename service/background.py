@@ -35,5 +35,5 @@ class Background(Generic[T]):
     def _run(self) -> None:
         try:
             self._result = self._work()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - whoever asks for the result gets it
             self._error = error

@@ -1,4 +1,4 @@
-"""Between the learner and the store: who may write, from where to go on, and checkpoints written while learning goes on.
+"""Between the learner and the store: who may write, where to go on, and checkpoints written while learning goes on.
 
 A checkpoint is frozen between two events and written in a thread of its own, one at a time. While the store is away
 learning goes on for a bounded window. What the store holds decides: a learner that finds a history there which is not

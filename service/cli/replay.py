@@ -27,7 +27,6 @@ from service.sources.file import FileSource
 from service.status import counts_of
 
 
-
 class Plan(NamedTuple):
     """What is replayed and how."""
 
