@@ -18,6 +18,7 @@ from service.sources.contract import Gap, Record
 SEALED_AFTER = 4096
 """Entries that travel in the checkpoint at most."""
 LONGEST_SEGMENT = 64 * 1024 * 1024
+NONE: Mapping[str, bytes] = {}
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):
@@ -77,12 +78,12 @@ class Broken(ValueError):
 class Recorder:
     """The history as it is made, between two events always complete."""
 
-    def __init__(self, lineage: Lineage, positions: Mapping[str, str]) -> None:
+    def __init__(self, lineage: Lineage, segments: Mapping[str, bytes] = NONE) -> None:
         self._sealed = lineage.sealed
         self._checksum = lineage.checksum
         self._entries: list[Entry] = list(lineage.entries)
-        self._ends = dict(positions)
-        self._segments: dict[str, bytes] = {}
+        self._ends: dict[str, str] = {}
+        self._segments = dict(segments)
 
     def starts(self, positions: Mapping[str, str]) -> None:
         """Partitions that are seen for the first time begin here."""
@@ -95,6 +96,7 @@ class Recorder:
             if record.partition != partition:
                 self._ran(partition, after, count)
                 partition, count = record.partition, 0
+                self._ends.setdefault(partition, record.position)
             after = record.after
             count += 1
         self._ran(partition, after, count)

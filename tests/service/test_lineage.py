@@ -37,7 +37,7 @@ def cut(records, places):
 
 def recorded(polls, sealed_after=10_000, *, checkpoints=False):
     """The lineage after these polls, and every sealed segment; with checkpoints the process dies after each poll."""
-    recorder, store = Recorder(Lineage(), {}), {}
+    recorder, store = Recorder(Lineage()), {}
     recorder.starts(dict.fromkeys("012", "0"))
     ends = dict.fromkeys("012", "0")
     with pytest.MonkeyPatch.context() as patch:
@@ -48,7 +48,8 @@ def recorded(polls, sealed_after=10_000, *, checkpoints=False):
             if checkpoints:
                 lineage, segments = recorder.lineage()
                 store |= segments
-                recorder = Recorder(lineage, ends)
+                recorder = Recorder(lineage)
+                recorder.starts(ends)
         lineage, segments = recorder.lineage()
     return lineage, store | segments
 
@@ -95,7 +96,7 @@ def test_another_order_is_another_checksum():
 
 def test_segments_are_told_until_they_are_stored(monkeypatch):
     monkeypatch.setattr(module, "SEALED_AFTER", 1)
-    recorder = Recorder(Lineage(), {"0": "0", "1": "0"})
+    recorder = Recorder(Lineage())
     recorder.applied([Record("0", "0", "1", b""), Record("1", "0", "1", b"")])
     _, first = recorder.lineage()
     assert recorder.lineage()[1] == first != {}
@@ -107,7 +108,7 @@ def test_segments_are_told_until_they_are_stored(monkeypatch):
 
 
 def test_what_is_no_record_breaks_a_run():
-    recorder = Recorder(Lineage(), {"0": "0"})
+    recorder = Recorder(Lineage())
     recorder.applied([Record("0", "0", "1", b"a")])
     recorder.lost(Gap("0", "1", "5", 4, "retention"))
     recorder.applied([Record("0", "5", "6", b"b")])
@@ -144,7 +145,8 @@ def test_going_back_keeps_the_chain(chain, monkeypatch):
     earlier, shared = recorded([records[:7]], 2)
     assert shared.items() < segments.items()
     monkeypatch.setattr(module, "SEALED_AFTER", 2)
-    recorder = Recorder(earlier, {"0": "6", "1": "5"})
+    recorder = Recorder(earlier)
+    recorder.starts({"0": "6", "1": "5"})
     recorder.note(Rolled(3, 5, 9.0))
     recorder.note(Lost("0", "4", "6", 2, "rolled_back"))
     recorder.applied([Record("0", "6", "7", b"new")])
