@@ -9,7 +9,7 @@ SHA-256 and linked backwards, which are written once and shared by every later g
 import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from contextlib import suppress
 
 import msgspec
 
@@ -116,7 +116,8 @@ class Recorder:
         self._ends[gap.partition] = gap.end
         self._entries.append(Lost(gap.partition, gap.start, gap.end, gap.events, gap.reason))
 
-    def note(self, entry: Frozen | Rolled) -> None:
+    def note(self, entry: Frozen | Rolled | Lost) -> None:
+        """An operator's word; it moves no position of ours."""
         self._entries.append(entry)
 
     def lineage(self) -> tuple[Lineage, dict[str, bytes]]:
@@ -134,27 +135,38 @@ class Recorder:
             self._segments.pop(name, None)
 
 
-def segments_of(lineage: Lineage, fetch: Callable[[str], bytes | None]) -> dict[str, bytes]:
-    """The sealed segments of a history, newest first; `fetch` brings one by its name."""
-    segments: dict[str, bytes] = {}
-    name = lineage.sealed
-    while name:
-        segments[name] = fetch(name) or b""
-        name, _ = _opened(name, segments[name])
-    return segments
-
-
 def history(lineage: Lineage, fetch: Callable[[str], bytes | None]) -> Iterator[Entry]:
-    """Every entry from the first on."""
-    for name, segment in reversed(segments_of(lineage, fetch).items()):
+    """Every entry from the first on; `fetch` brings a sealed segment by its name."""
+    for name, segment in reversed(list(_backwards(lineage, fetch))):
         yield from _opened(name, segment)[1]
     yield from lineage.entries
 
 
+def segments_of(lineage: Lineage, fetch: Callable[[str], bytes | None]) -> dict[str, bytes]:
+    """The sealed segments as far back as they can be had: an old one that is gone keeps nobody from learning on."""
+    segments: dict[str, bytes] = {}
+    with suppress(Broken):
+        segments.update(_backwards(lineage, fetch))
+    return segments
+
+
+def _backwards(lineage: Lineage, fetch: Callable[[str], bytes | None]) -> Iterator[tuple[str, bytes]]:
+    """Names and bytes of the sealed segments, newest first."""
+    name = lineage.sealed
+    while name:
+        segment = fetch(name)
+        if segment is None:
+            raise Broken(f"segment {name[:12]} of the history is not in the store")
+        earlier, _ = _opened(name, segment)
+        yield name, segment
+        name = earlier
+
+
 def _opened(name: str, segment: bytes) -> tuple[str, list[Entry]]:
-    if not segment:
-        raise Broken(f"segment {name[:12]} of the history is not in the store")
     if hashlib.sha256(segment).hexdigest() != name:
         raise Broken(f"segment {name[:12]} of the history is damaged")
-    unpack: Any = zlib.decompressobj()
-    return msgspec.json.decode(unpack.decompress(segment, LONGEST_SEGMENT), type=tuple[str, list[Entry]])
+    try:
+        plain = zlib.decompressobj().decompress(segment, LONGEST_SEGMENT)
+        return msgspec.json.decode(plain, type=tuple[str, list[Entry]])
+    except (zlib.error, msgspec.DecodeError) as error:
+        raise Broken(f"segment {name[:12]} of the history is not one: {error}") from error
