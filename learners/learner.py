@@ -1,8 +1,8 @@
 """The contract: a learner is a frozen configuration with three methods over an explicit state.
 
-Four laws hold bit for bit for every learner and every composition: (1) `learn` returns what `scores` said just before;
+Five laws hold bit for bit for every learner and every composition: (1) `learn` returns what `scores` said just before;
 (2) cutting the stream into batches differently changes nothing; (3) save and restore anywhere changes nothing later;
-(4) `scores` writes nothing.
+(4) `scores` writes nothing; (5) learning writes only to the slots of its rows and slot 0, unless it says `REWROTE`.
 """
 
 import hashlib
@@ -20,7 +20,9 @@ State = Any
 
 MOVED = 1
 DROPPED = 2
-"""What an event did to the weights, as bits of `Learned.moved`; dropped: a guard kept an update from happening."""
+REWROTE = 4
+"""What an event did to the weights, as bits of `Learned.moved`; dropped: a guard kept an update from happening;
+rewrote: slots that are not in its row may have changed too."""
 
 
 class Learned(NamedTuple):
@@ -146,6 +148,12 @@ def flatten(state: State, prefix: str = "") -> dict[str, NDArray[Any]]:
         else:
             arrays.update(flatten(part, f"{prefix}{name}/"))
     return arrays
+
+
+def slot_arrays(learner: Learner) -> frozenset[str]:
+    """Names of the arrays whose last axis is the slots: those that grow with them."""
+    two, three = flatten(learner.init(2)), flatten(learner.init(3))
+    return frozenset(name for name in two if two[name].shape != three[name].shape)
 
 
 def restore(like: State, arrays: dict[str, NDArray[Any]]) -> State:

@@ -14,18 +14,23 @@ import uvicorn
 
 from learners.warmup import warm
 from service.api import make_app
+from service.copies import CopyFolder
 from service.errors import BadSettings, Protective, refused
 from service.events import Decoder
 from service.follower import Follower
 from service.health import Health
+from service.keeper import Keeper, Pace
+from service.letters import Letters
 from service.metrics import Metrics, Registry
 from service.model import Model
+from service.restart import Restart
 from service.settings import Settings
 from service.sources import check_address, create_log, dead_url, log_name, open_sink, open_source
-from service.sources.contract import Sink
+from service.sources.contract import Options, Sink
 from service.status import status_of
 from service.store import RedisStore
-from service.worker import Pace, Unsaved, Worker
+from service.watchdog import Watchdog
+from service.worker import Unsaved, Worker
 
 log = logging.getLogger("onepass")
 
@@ -40,7 +45,7 @@ SWITCH_SECONDS = 0.0005
 class Service:
     """One process of one model."""
 
-    def __init__(self, settings: Settings, role: Role, *, until_end: bool = False) -> None:
+    def __init__(self, settings: Settings, role: Role, *, until_end: bool = False, start_fresh: bool = False) -> None:
         self.settings = settings
         self.health = Health()
         self.failure: BaseException | None = None
@@ -53,8 +58,11 @@ class Service:
                 self.model = Model(settings.learner, settings.features, settings.label, self._decoder)
         except MemoryError as error:
             raise BadSettings("the state does not fit the memory: lower features.bits or label.max_classes") from error
-        self._metrics = Metrics(Registry(), settings.name)
-        self._work = self._follower() if role == "serve" else self._worker(until_end=until_end)
+        self._metrics = Metrics(Registry(), settings.name, kafka=settings.source.url.startswith("kafka:"))
+        self._store = RedisStore(settings.store, settings.name)
+        self._work: Worker | Follower = Follower(self.model, self._store, self.health)
+        if role != "serve":
+            self._work = self._worker(self._work, until_end=until_end, start_fresh=start_fresh)
         self._socket = _bound(settings.api.host, settings.api.port)
         self.port = self._socket.getsockname()[1]
         app = make_app(
@@ -71,42 +79,27 @@ class Service:
             )
         )
 
-    def _worker(self, *, until_end: bool) -> Worker:
-        store = self.settings.store
-        pace = Pace(self.settings.poll_records, store.every_seconds, store.every_events)
-        source, letters = self.settings.source, self.settings.dead_letters
+    def _worker(self, follower: Follower, *, until_end: bool, start_fresh: bool) -> Worker:
+        settings, store = self.settings, self.settings.store
+        pace = Pace(store.every_seconds, store.every_events, store.max_unsaved_seconds, store.max_unsaved_events)
+        copies = CopyFolder(store.copies, settings.name) if store.copies else None
+        restart = Restart(self.model, self._store, copies, self._metrics, self.health, start_fresh=start_fresh)
+        source, reading = settings.source, _reading(settings)
         with refused():
             check_address(source.url)
-            letters_url = letters.url if letters else dead_url(source.url)
-            if letters_url is not None:
-                check_address(letters_url, appendable=True)
-                if log_name(letters_url) == log_name(source.url):
-                    raise BadSettings(
-                        "dead_letters.url is the source's own log: rejected events would come again for ever"
-                    )
-
-        def sink() -> Sink | None:
-            if letters_url is None:
-                return None
-            create_log(letters_url)
-            return open_sink(letters_url)
-
         return Worker(
-            self.settings.name,
             log_name(source.url),
-            pace,
+            settings.poll_records,
             self.model,
             self._decoder,
-            RedisStore(self.settings.store, self.settings.name),
-            lambda: open_source(source.url, source.start),
-            sink,
+            Keeper(pace, self.model, self._store, restart, copies, self._metrics, self.health),
+            follower,
+            lambda: open_source(source.url, source.start, reading),
+            Letters(settings.name, _letters_sink(settings)),
             self._metrics,
             self.health,
             until_end=until_end,
         )
-
-    def _follower(self) -> Follower:
-        return Follower(self.model, RedisStore(self.settings.store, self.settings.name), self.health)
 
     def run(self) -> int:
         """Until SIGTERM, Ctrl-C or the end of the work; the exit status."""
@@ -114,6 +107,9 @@ class Service:
         thread = threading.Thread(target=self._guarded, name=self._role, daemon=True)
         with _signals(self.stop):
             thread.start()
+            if isinstance(self._work, Worker):
+                watchdog = Watchdog(self.health, self._work.renew_source)
+                threading.Thread(target=watchdog.watch, args=[self._stop], name="watchdog", daemon=True).start()
             log.info("%s of %s on http://%s:%s", self._role, self.settings.name, self.settings.api.host, self.port)
             self._server.run(sockets=[self._socket])
             self.stop()
@@ -186,3 +182,27 @@ def _bound(host: str, port: int) -> socket.socket:
         reason = getattr(error, "strerror", None) or "not a host name"
         raise BadSettings(f"cannot listen on {host}:{port}: {reason}; set api.host or api.port") from error
     return listening
+
+
+def _reading(settings: Settings) -> Options:
+    source = settings.source
+    return Options(source.client, source.on_lost, source.security, group=f"onepass.{settings.name}")
+
+
+def _letters_sink(settings: Settings) -> Callable[[], Sink | None]:
+    """How to open the log of rejected events: the configured one, or one beside the source; a file has none."""
+    source, letters = settings.source, settings.dead_letters
+    with refused():
+        url = letters.url if letters else dead_url(source.url)
+        if url is None:
+            return lambda: None
+        check_address(url, appendable=True)
+        if log_name(url) == log_name(source.url):
+            raise BadSettings("dead_letters.url is the source's own log: rejected events would come again for ever")
+    writing = Options(source.client, security=(letters and letters.security) or source.security)
+
+    def sink() -> Sink:
+        create_log(url, writing)
+        return open_sink(url, writing)
+
+    return sink

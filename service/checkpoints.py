@@ -94,6 +94,12 @@ class Store(Protocol):
     def load(self) -> Loaded | None:
         """The newest good checkpoint, from which the next generation counts; None if there has never been one."""
 
+    def forget(self) -> None:
+        """Begin anew over checkpoints that cannot be read: the next generation takes their place."""
+
+    def begin_after(self, generation: int) -> None:
+        """What was loaded is this generation, and came from elsewhere: the next one is a later one."""
+
     def save(self, snapshot: Snapshot, segments: Mapping[str, bytes] = NO_SEGMENTS) -> Manifest:
         """Make a snapshot (and sealed history) the newest generation, whole or not at all."""
 
@@ -143,6 +149,12 @@ class Remembered:
     def load(self) -> Loaded | None:
         return self._kept
 
+    def forget(self) -> None:
+        self._kept = None
+
+    def begin_after(self, generation: int) -> None:
+        """What is remembered here has no other copy."""
+
     def read(self, manifest: Manifest) -> Snapshot:
         if self._kept is None or self._kept.manifest != manifest:
             raise Corrupt(f"generation {manifest.generation} is not the one remembered")
@@ -150,6 +162,7 @@ class Remembered:
 
     def save(self, snapshot: Snapshot, segments: Mapping[str, bytes] = NO_SEGMENTS) -> Manifest:
         del segments
+        snapshot = snapshot.digested()
         generation = self._kept.manifest.generation + 1 if self._kept else 1
         manifest = Manifest(
             generation=generation,

@@ -1,6 +1,8 @@
-"""What the working threads know of themselves, for `/status`, `/readyz`, `/metrics` and the live line to read."""
+"""What the working threads know of themselves, for `/status`, `/readyz`, `/metrics`, the watchdog and the live line."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from service.checkpoints import Manifest
@@ -11,7 +13,7 @@ class Health:
     """One writer (the learner or the follower), many readers; each field is replaced whole."""
 
     ready: bool = False
-    """The model is restored, the kernels are warm and the log has been reached."""
+    """A model is there to predict with, and the kernels are warm."""
     source_up: bool = False
     store_up: bool = False
     trouble: str = ""
@@ -19,7 +21,24 @@ class Health:
     lag: dict[str, int] = field(default_factory=dict)
     checkpoint: Manifest | None = None
     """The newest generation written or loaded."""
+    lease_held: bool = False
+    frozen: bool = False
+    lost: int = 0
+    """Events that this process passed over, since the log had lost them."""
+    in_log_since: float | None = None
+    """When the learner called the log's client, if it has not come back yet."""
+    moved_at: float = field(default_factory=time.monotonic)
+    """When the learner last learned something, or had nothing to learn, or was told not to."""
 
     @property
     def checkpoint_age(self) -> float | None:
         return None if self.checkpoint is None else max(0.0, time.time() - self.checkpoint.created)
+
+    @contextmanager
+    def in_log(self) -> Iterator[None]:
+        """Around every call into the log's client, which has been seen to hang."""
+        self.in_log_since = time.monotonic()
+        try:
+            yield
+        finally:
+            self.in_log_since = None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from service.failpoints import reach
 from service.sources.contract import Entry, Record, Sink
 
 LONGEST = 900_000
@@ -34,7 +35,12 @@ class Letters:
             self._sink = self._sink or self._open_sink()
             if self._sink is not None:
                 self._sink.append(self._waiting)
+            reach("in_letters")
             self._waiting = []
+
+    def forget(self) -> None:
+        """What waits is of records that will be read again."""
+        self._waiting = []
 
     def close(self) -> None:
         if self._sink is not None:

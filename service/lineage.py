@@ -9,7 +9,7 @@ SHA-256 and linked backwards, which are written once and shared by every later g
 import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from contextlib import suppress
 
 import msgspec
 
@@ -18,6 +18,7 @@ from service.sources.contract import Gap, Record
 SEALED_AFTER = 4096
 """Entries that travel in the checkpoint at most."""
 LONGEST_SEGMENT = 64 * 1024 * 1024
+NONE: Mapping[str, bytes] = {}
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):
@@ -77,12 +78,12 @@ class Broken(ValueError):
 class Recorder:
     """The history as it is made, between two events always complete."""
 
-    def __init__(self, lineage: Lineage, positions: Mapping[str, str]) -> None:
+    def __init__(self, lineage: Lineage, segments: Mapping[str, bytes] = NONE) -> None:
         self._sealed = lineage.sealed
         self._checksum = lineage.checksum
         self._entries: list[Entry] = list(lineage.entries)
-        self._ends = dict(positions)
-        self._segments: dict[str, bytes] = {}
+        self._ends: dict[str, str] = {}
+        self._segments = dict(segments)
 
     def starts(self, positions: Mapping[str, str]) -> None:
         """Partitions that are seen for the first time begin here."""
@@ -95,6 +96,7 @@ class Recorder:
             if record.partition != partition:
                 self._ran(partition, after, count)
                 partition, count = record.partition, 0
+                self._ends.setdefault(partition, record.position)
             after = record.after
             count += 1
         self._ran(partition, after, count)
@@ -114,7 +116,8 @@ class Recorder:
         self._ends[gap.partition] = gap.end
         self._entries.append(Lost(gap.partition, gap.start, gap.end, gap.events, gap.reason))
 
-    def note(self, entry: Frozen | Rolled) -> None:
+    def note(self, entry: Frozen | Rolled | Lost) -> None:
+        """An operator's word; it moves no position of ours."""
         self._entries.append(entry)
 
     def lineage(self) -> tuple[Lineage, dict[str, bytes]]:
@@ -134,20 +137,36 @@ class Recorder:
 
 def history(lineage: Lineage, fetch: Callable[[str], bytes | None]) -> Iterator[Entry]:
     """Every entry from the first on; `fetch` brings a sealed segment by its name."""
-    names: list[str] = []
-    name = lineage.sealed
-    while name:
-        names.append(name)
-        name, _ = _opened(name, fetch(name))
-    for sealed in reversed(names):
-        yield from _opened(sealed, fetch(sealed))[1]
+    for name, segment in reversed(list(_backwards(lineage, fetch))):
+        yield from _opened(name, segment)[1]
     yield from lineage.entries
 
 
-def _opened(name: str, segment: bytes | None) -> tuple[str, list[Entry]]:
-    if segment is None:
-        raise Broken(f"segment {name[:12]} of the history is not in the store")
+def segments_of(lineage: Lineage, fetch: Callable[[str], bytes | None]) -> dict[str, bytes]:
+    """The sealed segments as far back as they can be had: an old one that is gone keeps nobody from learning on."""
+    segments: dict[str, bytes] = {}
+    with suppress(Broken):
+        segments.update(_backwards(lineage, fetch))
+    return segments
+
+
+def _backwards(lineage: Lineage, fetch: Callable[[str], bytes | None]) -> Iterator[tuple[str, bytes]]:
+    """Names and bytes of the sealed segments, newest first."""
+    name = lineage.sealed
+    while name:
+        segment = fetch(name)
+        if segment is None:
+            raise Broken(f"segment {name[:12]} of the history is not in the store")
+        earlier, _ = _opened(name, segment)
+        yield name, segment
+        name = earlier
+
+
+def _opened(name: str, segment: bytes) -> tuple[str, list[Entry]]:
     if hashlib.sha256(segment).hexdigest() != name:
         raise Broken(f"segment {name[:12]} of the history is damaged")
-    unpack: Any = zlib.decompressobj()
-    return msgspec.json.decode(unpack.decompress(segment, LONGEST_SEGMENT), type=tuple[str, list[Entry]])
+    try:
+        plain = zlib.decompressobj().decompress(segment, LONGEST_SEGMENT)
+        return msgspec.json.decode(plain, type=tuple[str, list[Entry]])
+    except (zlib.error, msgspec.DecodeError) as error:
+        raise Broken(f"segment {name[:12]} of the history is not one: {error}") from error

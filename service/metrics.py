@@ -5,7 +5,7 @@ Counters are this process's own and start at 0; what a checkpoint restores is a 
 
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import cast
+from typing import cast, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -19,6 +19,7 @@ from prometheus_client import (
 from service.events import REASONS
 from service.health import Health
 from service.model import Model
+from service.sources.contract import Loss
 
 cast("Callable[[], None]", disable_created_metrics)()  # a second series beside every counter that nobody asks for
 
@@ -34,8 +35,9 @@ Registry = CollectorRegistry
 class Metrics:
     """The worker and the API count as they go; gauges are set when a scrape asks."""
 
-    def __init__(self, registry: CollectorRegistry, model: str) -> None:
+    def __init__(self, registry: CollectorRegistry, model: str, *, kafka: bool = False) -> None:
         self._registry = registry
+        self._kafka = kafka
         self._model = model
 
         def counter(name: str, text: str, *labels: str) -> Counter:
@@ -64,11 +66,20 @@ class Metrics:
         self._saved = gauge("checkpoint_last_success_timestamp_seconds", "When that generation was made.")
         self._size = gauge("checkpoint_size_bytes", "Size of that generation.")
         self._uncheckpointed = gauge("uncheckpointed_events", "Events learned since that generation.")
+        self._lost = counter("events_lost_total", "Events passed over, since the log had lost them.", "reason")
+        self._corrupt = counter("checkpoint_corrupt_total", "Generations found damaged and passed over.")
+        self._fenced = counter("fenced_total", "Times the store was found in other hands or with another history.")
+        self._lease = gauge("lease_held", "Whether this process is the learner that may write.")
+        self._frozen = gauge("frozen", "Whether an operator has stopped the learning.")
+        self._kafka_up = gauge("kafka_up", "Whether the broker answers; only where the log is Kafka.")
         self._source_up = gauge("source_up", "Whether the log answers.")
         self._redis_up = gauge("redis_up", "Whether the store answers.")
         self._ready = gauge("ready", "Whether predictions are served.")
         self._build = gauge("build_info", "Always 1.", "version")
         self.checkpoint_seconds = histogram("checkpoint_seconds", "Time to write a checkpoint.", CHECKPOINT_BUCKETS)
+        self.checkpoint_pause_seconds = histogram(
+            "checkpoint_pause_seconds", "Time that learning stands still for a checkpoint.", CHECKPOINT_BUCKETS
+        )
         self.predict_seconds = histogram("predict_seconds", "Time to answer a prediction request.", PREDICT_BUCKETS)
 
         self._build.labels(model, version("onepass")).set(1)
@@ -76,7 +87,11 @@ class Metrics:
             self._rejects.labels(model, reason)
         for result in ("learned", "rejected"):
             self._events.labels(model, result)
-        for counted in (self._errors, self._updates):
+        for loss in get_args(Loss):
+            self._lost.labels(model, loss)
+        for failure in ("down", "fenced", "copy"):
+            self._checkpoint_failures.labels(model, failure)
+        for counted in (self._errors, self._updates, self._corrupt, self._fenced):
             counted.labels(model)  # a series from the start, so that its first increase is seen
 
     def learned(self, events: int, errors: int, updates: int) -> None:
@@ -88,6 +103,15 @@ class Metrics:
         self._events.labels(self._model, "rejected").inc(len(reasons))
         for reason in reasons:
             self._rejects.labels(self._model, reason).inc()
+
+    def lost(self, events: int, reason: Loss) -> None:
+        self._lost.labels(self._model, reason).inc(events)
+
+    def fenced(self) -> None:
+        self._fenced.labels(self._model).inc()
+
+    def checkpoint_corrupt(self) -> None:
+        self._corrupt.labels(self._model).inc()
 
     def checkpoint_failed(self, reason: str) -> None:
         self._checkpoint_failures.labels(self._model, reason).inc()
@@ -107,6 +131,10 @@ class Metrics:
         self._dropped.labels(self._model).set(model.dropped())
         self._source_up.labels(self._model).set(health.source_up)
         self._redis_up.labels(self._model).set(health.store_up)
+        if self._kafka:
+            self._kafka_up.labels(self._model).set(health.source_up)
+        self._lease.labels(self._model).set(health.lease_held)
+        self._frozen.labels(self._model).set(health.frozen)
         self._ready.labels(self._model).set(health.ready)
         lag = health.lag if len(health.lag) <= PARTITIONS else {"all": sum(health.lag.values())}
         for partition, behind in lag.items():

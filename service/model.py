@@ -5,20 +5,24 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from learners.batch import Array
 from learners.compose.one_vs_rest import OneVsRest
 from learners.evaluation import Progress, fresh_progress, record
 from learners.kernels import ACCEPTED, REFUSALS
-from learners.learner import Learner, arrays_digest, flatten, restore
+from learners.learner import REWROTE, Learner, flatten, restore, slot_arrays
 from learners.outputs import predicted
 from learners.registry import make
 from service.errors import Protective
 from service.events import Decoder, Event, batch
 from service.labels import Labels
+from service.lineage import Lineage
 from service.settings import Features, Label
-from service.snapshot import Snapshot
+from service.snapshot import SLOTS, Snapshot
+from service.sources.contract import Bookmark
+from service.touched import Touched, frozen
 
 
 class Mismatch(Protective):
@@ -60,6 +64,8 @@ class Model:
         self.progress = fresh_progress()
         self.labels = Labels(label)
         self.rejects: dict[str, int] = {}
+        self._slot_arrays = frozenset(f"state/{name}" for name in slot_arrays(self.learner))
+        self._touched = Touched(self._dim)
 
     def learn(self, events: Sequence[Event]) -> Outcome:
         """Predict, count, update, in order; an event that cannot be learned changes nothing and is named."""
@@ -73,7 +79,11 @@ class Model:
             known = np.array([number is not None for number in numbers], np.bool_)
             refused = [(place, REFUSALS[codes[place]] or "label") for place in np.flatnonzero(~known).tolist()]
             y = np.array([number for number in numbers if number is not None], np.float64)
-            scores = self.learner.learn(self.state, X if known.all() else X.where(known), y)
+            X = X if known.all() else X.where(known)
+            self._touched.add(X.indices)
+            scores, moved = self.learner.learn_rows(self.state, X, y)
+            if (moved & REWROTE).any():
+                self._touched.everything = True
             errors = record(self.progress, y, scores)
             return Outcome(int(y.size), errors, self.learner.updates(self.state) - before, refused)
 
@@ -134,14 +144,27 @@ class Model:
         with self._lock:
             return self.learner.norm(self.state)
 
-    def snapshot(self, positions: dict[str, str]) -> Snapshot:
-        """A copy between two events."""
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is learned and counted, by the names it has in a snapshot; not copied."""
+        parts = (("state", self.state), ("progress", self.progress))
+        return {name: array for part, arrays in parts for name, array in flatten(arrays, f"{part}/").items()}
+
+    def snapshot(self, bookmark: Bookmark, lineage: Lineage, *, whole: bool) -> Snapshot:
+        """A copy between two events, or of what has changed since the last one or since `restore`: learning pauses.
+
+        Whole all the same where that is as good or the only way: see `Touched`.
+        """
         with self._lock:
-            state = {name: array.copy() for name, array in flatten(self.state).items()}
-            progress = {f"progress/{name}": array.copy() for name, array in flatten(self.progress).items()}
+            if whole:
+                self._touched.everything = True
+            copied = frozen(self._arrays(), self._slot_arrays, self._touched.take())
             classes, rejects = list(self.labels.names), dict(self.rejects)
-        arrays = {f"state/{name}": array for name, array in state.items()} | progress
-        return Snapshot(self.made_with, classes, dict(positions), rejects, arrays_digest(state), arrays)
+        return Snapshot(self.made_with, classes, bookmark, lineage, rejects, None, copied.arrays, copied.sliced)
+
+    def put_back(self, snapshot: Snapshot) -> None:
+        """The last snapshot did not become a checkpoint: the next one holds its slots again."""
+        with self._lock:
+            self._touched.put_back(snapshot.arrays.get(SLOTS))
 
     def restore(self, snapshot: Snapshot) -> None:
         """Become what the snapshot holds."""
@@ -160,6 +183,7 @@ class Model:
         with self._lock:
             self.state, self.progress = state, progress
             self.labels, self.rejects = Labels(self._label, snapshot.classes), dict(snapshot.rejects)
+            self._touched.take()
 
 
 def _check_classes(learner: Learner, label: Label) -> None:

@@ -24,6 +24,8 @@ OLDER = b"ONEPASS1"
 DTYPES = {"<f8", "<i8", "|u1"}
 LONGEST_HEADER = 64 * 1024 * 1024
 SLOTS = "slots"
+COUNTS = ("progress/events", "progress/errors")
+"""Arrays that every snapshot has, of one number each."""
 
 
 class BadSnapshot(ValueError):
@@ -102,19 +104,21 @@ def decode(data: bytes) -> Snapshot:
     (length,) = struct.unpack("<Q", data[8:16])
     if length > min(LONGEST_HEADER, len(data) - 48):
         raise BadSnapshot("damaged: the header is longer than the snapshot")
-    try:
-        header = msgspec.json.decode(data[16 : 16 + length], type=_OlderHeader if data[:8] == OLDER else _Header)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadSnapshot(f"header: {error}") from error
+    header = _header(data[16 : 16 + length], older=data[:8] == OLDER)
     arrays = _arrays(header.arrays, data, 16 + length)
-    if isinstance(header, _OlderHeader):
-        bookmark, lineage, sliced = Bookmark(header.positions, {}), Lineage(), ()
-    else:
-        bookmark, lineage, sliced = Bookmark(**header.bookmark), header.lineage, header.sliced
-    if {"progress/events", "progress/errors", *sliced} - arrays.keys() or bool(sliced) > (SLOTS in arrays):
-        raise BadSnapshot("header: an array is missing")
-    digest = header.state_digest
-    return Snapshot(header.model, header.classes, bookmark, lineage, header.rejects, digest, arrays, sliced)
+    missing = {*COUNTS, *header.sliced} - arrays.keys()
+    if missing or (header.sliced and SLOTS not in arrays) or any(arrays[name].shape != (1,) for name in COUNTS):
+        raise BadSnapshot("header: an array is missing or of another shape")
+    return Snapshot(
+        header.model,
+        header.classes,
+        Bookmark(header.bookmark.positions, header.bookmark.marks),
+        header.lineage,
+        header.rejects,
+        header.state_digest,
+        arrays,
+        header.sliced,
+    )
 
 
 def merge(earlier: Snapshot, delta: Snapshot) -> Snapshot:
@@ -127,6 +131,8 @@ def merge(earlier: Snapshot, delta: Snapshot) -> Snapshot:
         raise BadSnapshot("a delta has other arrays than what it builds on")
     for name in delta.sliced:
         kept = earlier.arrays[name]
+        if kept.dtype != arrays[name].dtype:
+            raise BadSnapshot(f"array {name} of a delta is of another type than what it builds on")
         target = kept if kept.flags.writeable else kept.copy()
         try:
             target[..., slots] = arrays[name]
@@ -134,6 +140,22 @@ def merge(earlier: Snapshot, delta: Snapshot) -> Snapshot:
             raise BadSnapshot(f"array {name} of a delta does not fit: {error}") from error
         arrays[name] = target
     return delta._replace(arrays=arrays, sliced=())
+
+
+class _Bookmark(msgspec.Struct, forbid_unknown_fields=True):
+    positions: dict[str, str]
+    marks: dict[str, str]
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True):
+    model: dict[str, Any]
+    classes: list[str]
+    bookmark: _Bookmark
+    lineage: Lineage
+    rejects: dict[str, int]
+    state_digest: str | None
+    arrays: list[tuple[str, str, list[int]]]
+    sliced: tuple[str, ...]
 
 
 class _OlderHeader(msgspec.Struct, forbid_unknown_fields=True):
@@ -145,22 +167,22 @@ class _OlderHeader(msgspec.Struct, forbid_unknown_fields=True):
     arrays: list[tuple[str, str, list[int]]]
 
 
-class _Header(msgspec.Struct, forbid_unknown_fields=True):
-    model: dict[str, Any]
-    classes: list[str]
-    bookmark: dict[str, dict[str, str]]
-    lineage: Lineage
-    rejects: dict[str, int]
-    state_digest: str | None
-    arrays: list[tuple[str, str, list[int]]]
-    sliced: tuple[str, ...]
+def _header(head: bytes, *, older: bool) -> _Header:
+    try:
+        if not older:
+            return msgspec.json.decode(head, type=_Header)
+        old = msgspec.json.decode(head, type=_OlderHeader)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadSnapshot(f"header: {error}") from error
+    bookmark = _Bookmark(old.positions, {})
+    return _Header(old.model, old.classes, bookmark, Lineage(), old.rejects, old.state_digest, old.arrays, ())
 
 
 def _arrays(table: list[tuple[str, str, list[int]]], data: bytes, start: int) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {}
     for name, dtype, shape in table:
-        if dtype not in DTYPES or any(extent < 0 for extent in shape):
-            raise BadSnapshot(f"array {name} is of a type that is not allowed")
+        if dtype not in DTYPES or any(extent < 0 for extent in shape) or name in arrays:
+            raise BadSnapshot(f"array {name} is there twice or of a type that is not allowed")
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if start + size > len(data) - 32:
             raise BadSnapshot("damaged: arrays are longer than the snapshot")

@@ -14,6 +14,8 @@ def status_of(settings: Settings, model: Model, health: Health) -> dict[str, Any
         "learner": model.made_with["learner"],
         **counts_of(model),
         "lag": sum(health.lag.values()),
+        "lost": health.lost,
+        "frozen": health.frozen,
         "ready": health.ready,
         "trouble": health.trouble,
         "checkpoint": {

@@ -10,15 +10,18 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
-from service.checkpoints import Store, StoreDown
+from service.checkpoints import StoreDown
 from service.events import Decoder, Event, Reject
+from service.failpoints import reach
+from service.follower import Follower
 from service.health import Health
+from service.keeper import Keeper
 from service.letters import Letters
 from service.metrics import Metrics
 from service.model import Model
-from service.sources.contract import Record, Sink, Source, SourceDown, SourceLost
+from service.places import named, own
+from service.sources.contract import Bookmark, Positions, Record, Source, SourceDown, SourceLost
 
 log = logging.getLogger("onepass")
 
@@ -33,109 +36,128 @@ class Unsaved(Exception):
     """The last events are not in a checkpoint; they will be learned again."""
 
 
-class Pace(NamedTuple):
-    """How much is done between two looks up."""
-
-    records: int
-    """Most records of one round."""
-    seconds: float
-    events: int
-    """A checkpoint is due after so many seconds or events, whichever comes first."""
-
-
 class Worker:
     """One thread that turns the log into learned state."""
 
     def __init__(
         self,
-        name: str,
         log_name: str,
-        pace: Pace,
+        records: int,
         model: Model,
         decoder: Decoder,
-        store: Store,
+        keeper: Keeper,
+        follower: Follower | None,
         open_source: Callable[[], Source],
-        open_sink: Callable[[], Sink | None],
+        letters: Letters,
         metrics: Metrics,
         health: Health,
         *,
         until_end: bool = False,
     ) -> None:
         self._log_name = log_name
-        self._pace = pace
+        self._records = records
         self._model = model
         self._decoder = decoder
-        self._store = store
+        self._keeper = keeper
+        self._follower = follower
         self._open_source = open_source
+        self._letters = letters
         self._metrics = metrics
         self._health = health
         self._until_end = until_end
         self._source: Source | None = None
-        self._positions: dict[str, str] | None = None
-        self._letters = Letters(name, open_sink)
-        self._since = 0
-        self._saved_at = self._lag_at = self._said_at = time.monotonic()
+        self._bookmark: Bookmark | None = None
+        self._end: Positions | None = None
+        self._renew = threading.Event()
+        self._lag_at = self._said_at = time.monotonic()
 
     def run(self, stop: threading.Event, after_round: Callable[[], None] = lambda: None) -> None:
         """Learn until told to stop (or until the end), whatever is away meanwhile; then leave a last checkpoint."""
         wait = FIRST_WAIT
         while not stop.is_set() and not self._finished():
             try:
-                self.step()
+                trouble = self.step()
                 after_round()
-                if self._health.source_up and self._health.store_up:
-                    self._health.trouble = ""
                 wait = FIRST_WAIT
             except (SourceDown, StoreDown) as error:
-                self._note(error)
+                trouble = str(error)
+                if isinstance(error, SourceDown):
+                    self._health.source_up = False
+                    self._disconnect()
+                else:
+                    self._health.store_up = False
+            self._say(trouble or self._keeper.trouble)
+            if trouble:
                 stop.wait(wait)
                 wait = min(LONGEST_WAIT, 2 * wait)
         self._finish()
 
-    def step(self) -> None:
-        """Connect if need be, then one round: records from the log into the state."""
+    def renew_source(self) -> None:
+        """From another thread: the log has more and nothing comes; connect anew."""
+        self._renew.set()
+
+    def step(self) -> str:
+        """One round: records from the log into the state; why there was none, when there may be none now."""
+        if not self._keeper.settled and not self._settled():
+            return "another learner of this model is at work; standing by"
+        self._save_if_due()
         source = self._source or self._connected()
         self._letters.deliver()  # nothing is polled or checkpointed while a rejected event has no safe place
-        records = source.poll(POLL_SECONDS, self._pace.records)
+        self._measure(source)
+        if pause := self._keeper.pause:
+            self._health.moved_at = time.monotonic()
+            return pause
+        with self._health.in_log():
+            records = source.poll(POLL_SECONDS, self._records)
         if records:
             self._learn(records)
-            self._positions = source.positions()
-            self._letters.deliver()
-        self._measure(source)
-        if self._due():
-            self._checkpoint()
+            self._keeper.applied(records)
+            reach("after_apply")
+        self._look_around(source, moved=bool(records))
+        self._letters.deliver()
+        return ""
+
+    def _settled(self) -> bool:
+        """Become the one that learns; until then follow the one that does."""
+        begin = self._keeper.settle()
+        if not self._keeper.settled:
+            self._disconnect()
+            if self._follower is not None:
+                self._follower.step()
+            return False
+        if begin is not None:
+            self._disconnect()
+            self._letters.forget()  # the records they are of will come again
+            self._bookmark = own(self._log_name, begin)
+            self._health.ready |= self._health.checkpoint is not None
+        return True
+
+    def _save_if_due(self) -> None:
+        if self._bookmark is not None and not self._letters:
+            durable = self._keeper.tend(named(self._log_name, self._bookmark))
+            if durable is not None and self._source is not None:
+                self._source.settled(own(self._log_name, durable).positions)
 
     def _connected(self) -> Source:
-        """Restore the newest checkpoint (once), reach the log, and go on where the state is."""
-        if self._positions is None:
-            self._store.acquire()
-            stored = self._store.load()
-            if stored is not None:
-                self._health.checkpoint, snapshot = stored
-                self._model.restore(snapshot)
-                log.info("restored generation %s: %s events", stored[0].generation, snapshot.events)
-            self._health.store_up = True
-            restored = self._own(stored[1].positions) if stored else {}
-        else:
-            restored = self._positions
-        source = self._open_source()
-        source.seek(restored)
-        if self._until_end:
-            source.until_end()
-        self._positions = source.positions()
+        """Reach the log, and go on where the state is."""
+        assert self._bookmark is not None
+        self._renew.clear()
+        with self._health.in_log():
+            source = self._open_source()
+            try:
+                source.seek(self._bookmark)
+                reach("after_seek")
+                if self._until_end:
+                    self._end = source.until_end(self._end)
+                self._health.lag = source.lag()
+            except BaseException:
+                source.close()
+                raise
         self._source = source
+        self._keeper.starts(source.bookmark().positions)
+        self._look_around(source, moved=True)
         self._health.source_up = self._health.ready = True
-        self._health.lag = source.lag()
         return source
-
-    def _own(self, positions: dict[str, str]) -> dict[str, str]:
-        """Positions without the name of the log, which must be ours: in another log they would mean other events."""
-        strange = sorted({key.rpartition("/")[0] for key in positions} - {self._log_name})
-        if strange:
-            raise SourceLost(
-                f"the checkpoint is of the log {strange[0]}, the source is {self._log_name}; use another `name`"
-            )
-        return {key.rpartition("/")[2]: position for key, position in positions.items()}
 
     def _learn(self, records: list[Record]) -> None:
         events: list[Event] = []
@@ -156,42 +178,33 @@ class Worker:
         self._metrics.rejected(reasons)
         for record, reason in rejects:
             self._letters.add(record, reason)
-        self._since += len(records)
+
+    def _look_around(self, source: Source, *, moved: bool) -> None:
+        """After each call to the log: what it passed over, where it stands, and whether it is to be left."""
+        for gap in source.gaps():
+            self._keeper.lost(gap)
+            self._health.lost += gap.events
+        self._bookmark = source.bookmark()
+        if moved or not any(self._health.lag.values()):
+            self._health.moved_at = time.monotonic()
+        if self._renew.is_set():
+            self._renew.clear()
+            raise SourceDown("the log has more, but nothing comes; connecting anew")
 
     def _measure(self, source: Source) -> None:
         if time.monotonic() - self._lag_at >= LAG_SECONDS:
             self._lag_at = time.monotonic()
-            self._health.lag = source.lag()
+            with self._health.in_log():
+                self._health.lag = source.lag()
             self._health.source_up = True
 
-    def _due(self) -> bool:
-        waited = time.monotonic() - self._saved_at >= self._pace.seconds
-        return self._since >= self._pace.events or (self._since > 0 and waited)
-
-    def _checkpoint(self) -> None:
-        assert self._positions is not None
-        self._saved_at = time.monotonic()
-        try:
-            with self._metrics.checkpoint_seconds.time():
-                positions = {f"{self._log_name}/{key}": at for key, at in self._positions.items()}
-                self._health.checkpoint = self._store.save(self._model.snapshot(positions))
-        except StoreDown:
-            self._metrics.checkpoint_failed("down")
-            raise
-        self._health.store_up = True
-        self._since = 0
-
-    def _note(self, error: SourceDown | StoreDown) -> None:
-        """Say now and then what is waited for; a lost connection to the log is opened anew, at our own positions."""
-        if isinstance(error, StoreDown):
-            self._health.store_up = False
-        else:
-            self._health.source_up = False
-            self._disconnect()
-        if str(error) != self._health.trouble or time.monotonic() - self._said_at >= SAY_AGAIN_SECONDS:
-            log.warning("%s; trying again", error)
+    def _say(self, trouble: str) -> None:
+        """Now and then what is waited for."""
+        again = time.monotonic() - self._said_at >= SAY_AGAIN_SECONDS
+        if trouble and (trouble != self._health.trouble or again):
+            log.warning("%s; trying again", trouble)
             self._said_at = time.monotonic()
-        self._health.trouble = str(error)
+        self._health.trouble = trouble
 
     def _disconnect(self) -> None:
         if self._source is not None:
@@ -205,26 +218,29 @@ class Worker:
     def _finish(self) -> None:
         """A last checkpoint of whatever has not had one; what cannot be written in time will be learned again."""
         self._health.ready = False
-        deadline = time.monotonic() + FINISH_SECONDS
+        reach("in_stop")
         try:
-            self._save_the_rest(deadline)
+            self._save_the_rest(time.monotonic() + FINISH_SECONDS)
         finally:
             if self._source is not None:
                 with contextlib.suppress(SourceDown, SourceLost):
                     self._health.lag = self._source.lag()
             self._disconnect()
-            self._store.close()
+            self._keeper.close()
 
     def _save_the_rest(self, deadline: float) -> None:
-        while self._positions is not None and (self._since or self._letters or self._unsaved()):
+        if self._bookmark is None:
+            return
+        while True:
             try:
                 self._letters.deliver()
-                self._checkpoint()
-            except (SourceDown, StoreDown) as error:
+                break
+            except SourceDown as error:
                 if time.monotonic() >= deadline:
                     raise Unsaved(f"stopped without a last checkpoint: {error}") from error
                 time.sleep(FIRST_WAIT)
-
-    def _unsaved(self) -> bool:
-        """With `--until-end` there is a checkpoint to show, even of a log without events."""
-        return self._until_end and self._health.checkpoint is None
+        why = self._keeper.finish(named(self._log_name, self._bookmark), deadline, always=self._until_end)
+        if why:
+            raise Unsaved(f"stopped without a last checkpoint: {why}")
+        if self._source is not None:
+            self._source.settled(self._bookmark.positions)

@@ -17,7 +17,7 @@ from learners.compose.one_vs_rest import OneVsRest
 from learners.compose.selected import Selected
 from learners.filling import filled
 from learners.kernels import kernel
-from learners.learner import ONCE, Layout, Learned, Learner, Memory
+from learners.learner import ONCE, REWROTE, Layout, Learned, Learner, Memory
 from learners.learner import State as BaseState
 from learners.linear.learner import LinearLearner
 from learners.registry import make
@@ -99,7 +99,11 @@ class Scaled(Learner):
         return self.base.score_rows(state.base, self._scaled(state, X, SCORE))
 
     def learn_rows(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Learned:
-        return self.base.learn_rows(state.base, self._scaled(state, X, AGAIN if memory.again else LEARN), y, memory)
+        X = self._scaled(state, X, AGAIN if memory.again else LEARN)
+        learned = self.base.learn_rows(state.base, X, y, memory)
+        if self.center:
+            learned.moved[:] |= REWROTE  # a filled row has every slot
+        return learned
 
     def _scaled(self, state: State, X: Batch, purpose: int) -> Batch:
         if self.center:

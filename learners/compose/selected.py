@@ -12,7 +12,7 @@ from pydantic import Field, NonNegativeFloat, PositiveInt, SerializeAsAny, field
 
 from learners.batch import BIAS, Array, Batch, Flags, Ints
 from learners.compose.averaged import Averaged
-from learners.learner import ONCE, Layout, Learned, Learner, Memory
+from learners.learner import ONCE, REWROTE, Layout, Learned, Learner, Memory
 from learners.learner import State as BaseState
 from learners.linear.learner import LinearLearner
 from learners.linear.weights import Shape
@@ -85,6 +85,7 @@ class Selected(Learner):
             state.events[0] += np.count_nonzero(learns[start:stop])
             if stop in renewals:
                 self._renew(state)
+                parts[-1].moved[-1] |= REWROTE
         if not parts:
             return self.base.learn_rows(state.base, X, y, memory)
         return Learned(np.concatenate([part.scores for part in parts]), np.concatenate([part.moved for part in parts]))

@@ -13,7 +13,7 @@ from pydantic import Field, PositiveFloat
 
 from learners.batch import Array, Batch, Flags, Ints, Slots
 from learners.kernels import LARGEST_WEIGHT, kernel, row
-from learners.learner import DROPPED, MOVED
+from learners.learner import DROPPED, MOVED, REWROTE
 from learners.linear.learner import DualLearner, WeighingLearner
 from learners.linear.weights import (
     NONE,
@@ -183,7 +183,7 @@ def _learn(
             if normalised:
                 if moves[0] % RENEW == 0:
                     _renew(w.v, h, Z)
-                _rescale(w, W / _total(Z))
+                moved[t] |= _rescale(w, W / _total(Z))
         if averaged:
             count_hypothesis(w, moved[t])
     return scores, moved
@@ -229,11 +229,13 @@ def _total(Z: Array) -> float:
 
 
 @kernel
-def _rescale(w: Weights, scale: float) -> None:
+def _rescale(w: Weights, scale: float) -> int:
     """Put a new scale in place; where the clock of averaging would lose it, first set the clock back, O(dim)."""
-    if w.mode[0] != NONE and scale < SMALLEST_TICK * w.clock[0]:
+    late = w.mode[0] != NONE and scale < SMALLEST_TICK * w.clock[0]
+    if late:
         for slot in range(w.v.size):
             settle(w, slot)
             w.upto[slot] = 0.0
         w.clock[0] = 0.0
     w.scale[0] = scale
+    return REWROTE if late else 0

@@ -13,7 +13,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from learners.batch import BIAS, Array, Batch, Flags, Ints
 from learners.filling import filled
-from learners.learner import Layout
+from learners.learner import REWROTE, Layout
 from learners.linear.learner import WeighingLearner
 from learners.linear.scaled_features import Rates, learn_scaled, scaled_scores
 from learners.linear.weights import Shape, Weights, current, fresh_weights
@@ -80,7 +80,11 @@ class FeatureScaling(WeighingLearner):
         skips, X = self._taking_part(state, X)
         lam, mu = (float(getattr(self, name, 0.0)) for name in ("lam", "mu"))
         rates = Rates(self.eta0, lam, mu, self.nu, float(self.horizon))
-        return learn_scaled(state.w, state.alpha, state.beta, state.events, rates, self._sigmoid(), skips, X, y)
+        parts = (state.w, state.alpha, state.beta, state.events)
+        scores, moved = learn_scaled(*parts, rates, self._sigmoid(), skips, X, y)
+        if not skips:
+            moved |= REWROTE  # a filled row has every slot
+        return scores, moved
 
     def _taking_part(self, state: State, X: Batch) -> tuple[bool, Batch]:
         """Whether zeros are left out; if not, rows that have them all."""

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from learners.batch import Array, Batch, Flags, Ints, Slots
 from learners.kernels import LARGEST_WEIGHT, kernel, row, sq_norm
-from learners.learner import MOVED
+from learners.learner import MOVED, REWROTE
 from learners.linear.learner import LinearLearner
 from learners.linear.passive_aggressive import UpdateOn
 from learners.linear.weights import (
@@ -87,12 +87,13 @@ def _learn(
             if reached <= beta:
                 put(w, j, x, tau * y[t])  # the plain PA step
                 l1[0] = max(0.0, reached)
+                moved[t] = MOVED
             else:
                 _step_within(w, j, x, y[t], tau, beta)
+                moved[t] = MOVED | REWROTE
             updates += 1
             if not reached <= beta or updates % RENEWAL == 0:
                 l1[0] = _sum_of_sizes(w.v)
-            moved[t] = MOVED
         if averaged:
             count_hypothesis(w, moved[t])
     return scores, moved

@@ -83,10 +83,9 @@ def _learn(w: Weights, events: Ints, eta: float, lam: float, rho: float, X: Batc
         rate = c * eta / math.sqrt(events[0] + 1.0)
         step = rate * y[t] if y[t] * s <= rho else 0.0
         if fits(w.v, w.scale[0], j, x, step):
-            scale_all(w, max(0.0, 1.0 - rate * lam))
+            moved[t] = MOVED | scale_all(w, max(0.0, 1.0 - rate * lam))
             if step != 0.0:
                 put(w, j, x, step)
-            moved[t] = MOVED
         else:
             moved[t] = DROPPED
         events[0] += 1

@@ -101,8 +101,8 @@ def _learn(
         norm = sq_norm(x)
         if norm > 0.0 and y[t] * s < 1.0 and not (mistakes_only and y[t] * s > 0.0):
             moved[t] = _step(w, length, divisor, radius, j, x, norm, s, y[t])
-            updates += moved[t] == MOVED
-            if moved[t] == MOVED and updates % RENEWAL == 0:
+            updates += moved[t] & MOVED
+            if moved[t] & MOVED and updates % RENEWAL == 0:
                 length[0] = sq_norm_of(w.v, w.scale[0])
         if averaged:
             count_hypothesis(w, moved[t])
@@ -126,17 +126,17 @@ def _step(
     if room <= 0.0:  # the margin is out of reach
         if not radius * radius <= LARGEST_WEIGHT:
             return DROPPED
-        scale_all(w, 0.0)
+        folded = scale_all(w, 0.0)
         put(w, j, x, radius * label / math.sqrt(norm))
         length[0] = radius * radius
-        return MOVED
+        return MOVED | folded
     beside = max(0.0, length[0] * norm - s * s)  # ‖x‖² times the squared part of w at a right angle to x
     Z = max(divisor, math.sqrt(beside / room))  # lemma 3.2; lemma 3.1: 1 + α
     new = (beside / Z / Z + 1.0) / norm  # ‖w‖²: that part shrinks, and the part along x ends on the margin
     if not new <= LARGEST_WEIGHT:
         return DROPPED
     tau = (Z - label * s) / norm
-    scale_all(w, 1.0 / Z)
+    folded = scale_all(w, 1.0 / Z)
     put(w, j, x, tau / Z * label)
     length[0] = new
-    return MOVED
+    return MOVED | folded

@@ -11,7 +11,7 @@ import numpy as np
 
 from learners.batch import Array, Batch, Flags, Ints, Slots
 from learners.kernels import LARGEST_WEIGHT, kernel, row, sq_norm
-from learners.learner import DROPPED, MOVED
+from learners.learner import DROPPED, MOVED, REWROTE
 from learners.linear.learner import LinearLearner
 from learners.linear.weights import (
     NONE,
@@ -80,10 +80,10 @@ def _learn(
         norm = sq_norm(x)
         if norm > 0.0 and (y[t] * s <= 0.0 or (aggressive and y[t] * s < 1.0)):
             moved[t] = _step(w, length, computed, j, x, norm, s, y[t])
-            updates += moved[t] == MOVED
-            if moved[t] == MOVED and (updates % RENEWAL == 0 or length[0] > min(GROWTH * computed[0], LONG)):
+            updates += moved[t] & MOVED
+            if moved[t] & MOVED and (updates % RENEWAL == 0 or length[0] > min(GROWTH * computed[0], LONG)):
                 if length[0] > LONG:
-                    _shorten(w)
+                    moved[t] |= _shorten(w)
                 length[0] = computed[0] = sq_norm_of(w.v, w.scale[0])
         if averaged:
             count_hypothesis(w, moved[t])
@@ -98,24 +98,24 @@ def _step(w: Weights, length: Array, computed: Array, j: Slots, x: Array, norm: 
     if PARALLEL * both >= D or label * s >= both:  # no such weights; or the second constraint holds by itself
         if not 1.0 / norm <= LARGEST_WEIGHT:
             return DROPPED
-        if length[0] > 0.0:
-            scale_all(w, 0.0)
+        folded = scale_all(w, 0.0) if length[0] > 0.0 else 0
         put(w, j, x, label / norm)
         length[0] = computed[0] = 1.0 / norm
-        return MOVED
+        return MOVED | folded
     longer = length[0] + (label - s) * (label - s) * length[0] / D  # the step is at a right angle to w_old
     if not longer <= LARGEST_WEIGHT:
         return DROPPED
-    scale_all(w, (both - label * s) / D)  # eq. 2
+    folded = scale_all(w, (both - label * s) / D)  # eq. 2
     put(w, j, x, length[0] * (label - s) / D)  # eq. 3
     length[0] = longer
-    return MOVED
+    return MOVED | folded
 
 
 @kernel
-def _shorten(w: Weights) -> None:
+def _shorten(w: Weights) -> int:
     """The weights and, where there is one, their mean so far."""
     scale_all(w, SHORTER)
     for slot in range(w.total.size):
         settle(w, slot)
         w.total[slot] *= SHORTER
+    return REWROTE

@@ -90,12 +90,13 @@ def learn_scaled(
             and fits(v_alpha, scale_alpha[0], j_alpha, r_alpha, step)
             and fits(v_beta, scale_beta[0], j, r_beta, step)
         ):
+            moved[t] = MOVED
             if rates.lam > 0.0:
-                shrink_all_but_bias(w, max(0.0, 1.0 - 2.0 * rates.lam * eta / rates.horizon))
+                moved[t] |= shrink_all_but_bias(w, max(0.0, 1.0 - 2.0 * rates.lam * eta / rates.horizon))
             if rates.mu > 0.0:
-                scale_all(alpha, max(0.0, 1.0 - 2.0 * rates.mu * eta / rates.horizon))
+                moved[t] |= scale_all(alpha, max(0.0, 1.0 - 2.0 * rates.mu * eta / rates.horizon))
             if rates.nu > 0.0:
-                scale_all(beta, max(0.0, 1.0 - 2.0 * rates.nu * eta / rates.horizon))
+                moved[t] |= scale_all(beta, max(0.0, 1.0 - 2.0 * rates.nu * eta / rates.horizon))
             if averaged:
                 settle_row(w, j_w)
                 settle_row(alpha, j_alpha)
@@ -103,7 +104,6 @@ def learn_scaled(
             _move(v_w, scale_w[0], j_w, z, step)  # eq. 8 and 9, 15 and 16, 20 and 21, 25
             _move(v_alpha, scale_alpha[0], j_alpha, r_alpha, step)
             _move(v_beta, scale_beta[0], j, r_beta, step)
-            moved[t] = MOVED
         else:
             moved[t] = DROPPED
         events[0] += 1

@@ -81,9 +81,8 @@ def _learn(
         target = 1.0 if y[t] > 0.0 else 0.0
         step = eta * (target - logistic(s))
         if fits(w.v, w.scale[0], j, x, step):
-            shrink_all_but_bias(w, max(0.0, 1.0 - 2.0 * lam * eta / horizon))  # eq. 9
+            moved[t] = MOVED | shrink_all_but_bias(w, max(0.0, 1.0 - 2.0 * lam * eta / horizon))  # eq. 9
             put(w, j, x, step)  # eq. 9 and 10: slot 0 is b
-            moved[t] = MOVED
         else:
             moved[t] = DROPPED
         events[0] += 1

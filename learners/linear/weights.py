@@ -13,7 +13,7 @@ import numpy as np
 
 from learners.batch import BIAS, Array, Batch, Flags, Ints, Slots
 from learners.kernels import LARGEST_WEIGHT, kernel, row
-from learners.learner import DROPPED, MOVED
+from learners.learner import DROPPED, MOVED, REWROTE
 
 Average = Literal["none", "avg", "vote"]
 
@@ -189,29 +189,29 @@ def add(w: Weights, j: Slots, x: Array, step: float) -> int:
 
 
 @kernel
-def scale_all(w: Weights, factor: float) -> None:
-    """`w *= factor`, factor ≥ 0, in O(1) but for a fold once in some hundred digits."""
+def scale_all(w: Weights, factor: float) -> int:
+    """`w *= factor`, factor ≥ 0, in O(1) but for a fold once in some hundred digits, which it says."""
     if not max(SMALLEST_SCALE, SMALLEST_TICK * w.clock[0]) <= w.scale[0] * factor <= LARGEST_SCALE:
-        fold(w, factor, factor)
-    else:
-        w.scale[0] *= factor
+        return fold(w, factor, factor)
+    w.scale[0] *= factor
+    return 0
 
 
 @kernel
-def shrink_all_but_bias(w: Weights, factor: float) -> None:
+def shrink_all_but_bias(w: Weights, factor: float) -> int:
     """`w_j *= factor`, 0 ≤ factor ≤ 1, for every slot but the bias, in O(1): the bias is divided in return."""
     if factor == 1.0:
-        return
+        return 0
     if w.scale[0] * factor < max(SMALLEST_SCALE, SMALLEST_TICK * w.clock[0]):
-        fold(w, factor, 1.0)
-        return
+        return fold(w, factor, 1.0)
     settle(w, BIAS)
     w.scale[0] *= factor
     w.v[BIAS] /= factor
+    return 0
 
 
 @kernel
-def fold(w: Weights, factor: float, bias_factor: float) -> None:
+def fold(w: Weights, factor: float, bias_factor: float) -> int:
     """Multiply the scale and a factor into every weight, and set the clock back: O(dim).
 
     Happens once in a hundred digits of shrinking; averaged, once in six, or in a million events.
@@ -223,12 +223,13 @@ def fold(w: Weights, factor: float, bias_factor: float) -> None:
     w.scale[0] = 1.0
     w.clock[0] = 0.0
     w.upto[:] = 0.0
+    return REWROTE
 
 
 @kernel
 def count_hypothesis(w: Weights, moved: int) -> None:
     """Count the weights that the event leaves behind in the mean: `avg` always, `vote` only if it left them alone."""
-    if w.mode[0] == AVG or (w.mode[0] == VOTE and moved != MOVED):
+    if w.mode[0] == AVG or (w.mode[0] == VOTE and not moved & MOVED):
         w.clock[0] += w.scale[0]
         w.counted[0] += 1
 

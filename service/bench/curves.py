@@ -1,21 +1,16 @@
 """`python -m service.bench.curves DATA OUT.svg …`: cumulative error of every learner along a real stream, by family."""
 
 import argparse
-import sys
-import threading
 from pathlib import Path
 
 from learners.registry import LEARNERS, kind_class, make
 from learners.warmup import warm
-from service.checkpoints import Remembered
 from service.events import Decoder
 from service.files import DataFile, features_of, label_of, scan
-from service.health import Health
-from service.metrics import Metrics, Registry
 from service.model import Model
+from service.offline import one_pass
 from service.settings import Limits
 from service.sources.file import FileSource
-from service.worker import Pace, Worker
 
 WIDTH, HEIGHT, MARGIN = 460, 240, 44
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22")
@@ -43,20 +38,7 @@ def curve(file: DataFile, kind: str, positive: str | None, shuffle: int | None) 
         if events and (not points or events - points[-1][0] >= file.rows / POINTS):
             points.append((events, model.progress.error_rate))
 
-    worker = Worker(
-        "curves",
-        "file",
-        Pace(max(1, file.rows // (2 * POINTS)), float("inf"), sys.maxsize),
-        model,
-        decoder,
-        Remembered(),
-        lambda: source,
-        lambda: None,
-        Metrics(Registry(), "curves"),
-        Health(),
-        until_end=True,
-    )
-    worker.run(threading.Event(), note)
+    one_pass(model, decoder, source, note, records=max(1, file.rows // (2 * POINTS)))
     return points
 
 

@@ -3,7 +3,6 @@
 import argparse
 import json
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,22 +14,17 @@ from learners.evaluation import report
 from learners.learner import Learner, state_digest
 from learners.registry import make
 from learners.warmup import warm
-from service.checkpoints import Remembered
 from service.cli.passes import further_passes
 from service.cli.shaping import add_file_flags, scanned
 from service.configuration import load
 from service.errors import BadSettings, refused
 from service.events import Decoder, Event
 from service.files import DataFile, aligned, features_of, label_of, scan
-from service.health import Health
-from service.metrics import Metrics, Registry
 from service.model import Model
+from service.offline import ROUND, one_pass
 from service.settings import Features, Label, Limits
 from service.sources.file import FileSource
 from service.status import counts_of
-from service.worker import Pace, Worker
-
-ROUND = 500
 
 
 class Plan(NamedTuple):
@@ -120,27 +114,13 @@ def _replay(plan: Plan, learner: Learner, arguments: argparse.Namespace) -> dict
     decoder = Decoder(plan.features, plan.label, plan.limits)
     with refused():
         model = Model(learner, plan.features, plan.label, decoder)
-    store, health = Remembered(), Health()
     with refused():
         source = FileSource(plan.data, shuffle=arguments.shuffle, limit=arguments.limit)
-    worker = Worker(
-        "replay",
-        "file",
-        Pace(ROUND, float("inf"), sys.maxsize),
-        model,
-        decoder,
-        store,
-        lambda: source,
-        lambda: None,
-        Metrics(Registry(), "replay"),
-        health,
-        until_end=True,
-    )
     warm(model.learner)  # compiling is not part of the speed
     total = sum(source.lag().values())
     started = time.perf_counter()
     with tqdm(total=total, unit=" events", disable=not sys.stderr.isatty(), file=sys.stderr) as bar:
-        worker.run(threading.Event(), lambda: _show(bar, source))
+        store = one_pass(model, decoder, source, lambda: _show(bar, source))
     seconds = time.perf_counter() - started
     saved = store.newest()
     run = {
@@ -158,7 +138,7 @@ def _replay(plan: Plan, learner: Learner, arguments: argparse.Namespace) -> dict
 
 
 def _show(bar: "tqdm[Any]", source: FileSource) -> None:
-    bar.update(int(source.positions()["0"]) - bar.n)
+    bar.update(int(source.bookmark().positions["0"]) - bar.n)
 
 
 def _tested(file: DataFile, decoder: Decoder, model: Model) -> dict[str, Any]:

@@ -4,23 +4,29 @@ import argparse
 import json
 from pathlib import Path
 
+from learners.learner import state_digest
 from service.app import Role, Service
 from service.configuration import load
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(until_end=False)
+    parser.set_defaults(until_end=False, start_fresh=False)
     parser.add_argument("--config", type=Path, required=True, metavar="F", help="YAML file of the model")
     if not parser.prog.endswith("serve"):  # a replica reads no log
         help_text = "stop, checkpointed, at the end that the log has at the start, and print the status as JSON"
         parser.add_argument("--until-end", action="store_true", help=help_text)
+        help_text = "if there are checkpoints and none can be read, begin anew instead of stopping"
+        parser.add_argument("--start-fresh", action="store_true", help=help_text)
     parser.epilog = f"example:\n  {parser.prog} --config fraud.yaml"
 
 
 def execute(command: str, arguments: argparse.Namespace) -> int:
     role: Role = "run" if command == "run" else "learn" if command == "learn" else "serve"
-    service = Service(load(arguments.config), role, until_end=arguments.until_end)
+    flags = {"until_end": arguments.until_end, "start_fresh": arguments.start_fresh}
+    service = Service(load(arguments.config), role, **flags)
     status = service.run()
     if arguments.until_end and status == 0:
-        print(json.dumps({key: value for key, value in service.status().items() if key not in {"ready", "trouble"}}))
+        final = {key: value for key, value in service.status().items() if key not in {"ready", "trouble"}}
+        final["checkpoint"]["state_digest"] = state_digest(service.model.state)  # all of it is in the checkpoint
+        print(json.dumps(final))
     return status

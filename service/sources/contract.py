@@ -47,7 +47,7 @@ class Options(NamedTuple):
 
     client: Literal["kafka-python", "confluent"] = "kafka-python"
     on_lost: Literal["fail", "earliest", "latest"] = "fail"
-    """When the log no longer holds what the bookmark points at: stop, or go on at its start or end with the gap told."""
+    """When the log no longer holds what the bookmark points at: stop, or go on at its start or end and tell the gap."""
     security: Security | None = None
     group: str | None = None
     """Consumer group under which durable positions are shown to lag tools; never read."""

@@ -1,0 +1,39 @@
+"""A thread that watches the one which reads the log: a client library that hangs must not look like a quiet topic."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from service.health import Health
+
+log = logging.getLogger("onepass")
+
+LOOK_SECONDS = 1.0
+HUNG_SECONDS = 30.0
+"""A call to the log's client that takes longer never comes back; what is in no checkpoint is learned again."""
+STALLED_SECONDS = 30.0
+"""The log has more and nothing comes for so long: the connection is renewed."""
+
+
+class Watchdog:
+    """Ends the process when the learner hangs in the log's client; asks for a new connection when nothing comes."""
+
+    def __init__(self, health: Health, renew: Callable[[], None], end: Callable[[int], object] = os._exit) -> None:
+        self._health = health
+        self._renew = renew
+        self._end = end
+
+    def watch(self, stop: threading.Event) -> None:
+        while not stop.wait(LOOK_SECONDS):
+            self.look(time.monotonic())
+
+    def look(self, now: float) -> None:
+        since = self._health.in_log_since
+        if since is not None and now - since >= HUNG_SECONDS:
+            log.critical("the log's client has not come back for %.0f s: ending, to be started again", now - since)
+            self._end(1)
+        elif now - self._health.moved_at >= STALLED_SECONDS and any(self._health.lag.values()):
+            self._health.moved_at = now
+            self._renew()
