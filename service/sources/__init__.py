@@ -114,7 +114,7 @@ def _server_and_name(address: SplitResult) -> tuple[str, str]:
 
 
 def _kind(address: SplitResult, options: Options) -> str:
-    return options.client if address.scheme == "kafka" else address.scheme.removesuffix("s")
+    return options.client if address.scheme == "kafka" else "redis" if address.scheme == "rediss" else address.scheme
 
 
 def _made(module: str, name: str) -> Any:
