@@ -14,6 +14,7 @@ from itertools import count
 
 import yaml
 
+from service.checkpoints import StoreDown
 from service.settings import StoreSettings
 from service.sources import create_log, open_sink
 from service.sources.contract import Entry
@@ -54,6 +55,10 @@ class Learner(Http):
         """Wait for the end; the exit status."""
         wait_for(lambda: self.status is not None, seconds, f"process {self.pid} ends; it logs to {self.log}")
         return self.status
+
+    def said(self):
+        """The end of its log."""
+        return self.log.read_text()[-2000:]
 
     def kill(self):
         self.signal(signal.SIGKILL)
@@ -117,6 +122,10 @@ class Life:
     def newest(self):
         return self._reading.newest()
 
+    def generations(self):
+        """Every manifest that the store has now, newest first."""
+        return self._reading.generations()
+
     def events(self):
         """Events in the newest checkpoint."""
         newest = self.newest()
@@ -125,12 +134,23 @@ class Life:
     def advances(self, least=1, seconds=START_SECONDS, *, than=None):
         """Wait for a checkpoint of `least` events more than now (or than a number)."""
         goal = (self.events() if than is None else than) + least
-        return wait_for(lambda: self.events() >= goal, seconds, f"a checkpoint of {goal} events of {self.name}")
+        return wait_for(lambda: self._has(goal), seconds, f"a checkpoint of {goal} events of {self.name}")
 
     def caught_up(self, seconds=END_SECONDS):
         """Wait until everything that was fed is in a checkpoint."""
         goal = tally(self.messages)["events"]
-        return wait_for(lambda: self.events() >= goal, seconds, f"{goal} events of {self.name} in a checkpoint")
+        return wait_for(lambda: self._has(goal), seconds, f"{goal} events of {self.name} in a checkpoint")
+
+    def _has(self, events):
+        """Whether the newest checkpoint has so many; a model of which every process has ended will never have more."""
+        try:
+            if self.events() >= events:
+                return True
+        except StoreDown:
+            return False
+        ended = [process for process in self._processes if process.status is not None]
+        assert len(ended) < len(self._processes) or not ended, f"it ended by itself: {ended[-1].said()}"
+        return False
 
     def snapshot(self):
         return self._reading.read(self.newest()).digested()
@@ -139,7 +159,7 @@ class Life:
         """A last process learns what is left; its status."""
         process = self.start("learn", "--until-end")
         status = process.ended()
-        assert status == 0, f"the last process ended with {status}: {process.log.read_text()[-2000:]}"
+        assert status == 0, f"the last process ended with {status}: {process.said()}"
         return json.loads(process.output.read_text())
 
     def prove(self):

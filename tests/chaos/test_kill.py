@@ -57,7 +57,7 @@ def test_kills_at_random_times(lives, measured):
             else:
                 life.advances()
                 time.sleep(draw.uniform(0.0, LONGEST_LIFE))
-            assert process.status is None, f"it ended by itself: {process.log.read_text()[-2000:]}"
+            assert process.status is None, f"it ended by itself: {process.said()}"
             process.kill()
         life.prove()
         kept = letters.kept(life)
