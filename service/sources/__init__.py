@@ -7,10 +7,10 @@ which may hold a password.
 import importlib
 import re
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from service.sources.contract import Sink, Source
+from service.sources.contract import Options, Sink, Source
 
 FORMS = "kafka://host:port[,host:port]/topic or redis[s]://[user:password@]host:port/db/stream or file:///path"
 KAFKA_SERVERS = re.compile(r"[^,@:\[\]]+:\d+(,[^,@:\[\]]+:\d+)*")
@@ -28,32 +28,30 @@ NOT_APPENDABLE = "a file cannot be appended to: use a kafka:// or redis:// addre
 REDIS_OPTIONS = {"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"}
 
 KINDS = {
-    "kafka": Kind("service.sources.kafka", "KafkaSource", "KafkaSink"),
+    "kafka-python": Kind("service.sources.kafka", "KafkaSource", "KafkaSink"),
+    "confluent": Kind("service.sources.confluent", "ConfluentSource", "ConfluentSink"),
     "redis": Kind("service.sources.redis_streams", "RedisSource", "RedisSink"),
-    "rediss": Kind("service.sources.redis_streams", "RedisSource", "RedisSink"),
+    "file": Kind("service.sources.file", "FileSource", ""),
 }
 
 
-def open_source(url: str, start: str) -> Source:
+def open_source(url: str, start: str, options: Options = Options()) -> Source:
     """The log at `url`; a first run reads from its `start`, "earliest" or "latest" (a file: from its top)."""
     if start not in ("earliest", "latest"):
         raise ValueError("start: use earliest or latest")
     address = _split(url)
+    kind = _kind(address, options)
     if address.scheme == "file":
-        module = importlib.import_module("service.sources.file")
-        return cast("Source", module.FileSource(Path(address.path)))
-    kind = KINDS[address.scheme]
-    make = getattr(importlib.import_module(kind.module), kind.source)
-    return cast("Source", make(*_server_and_name(address), start))
+        return cast("Source", _made(kind.module, kind.source)(Path(address.path), only=options.only))
+    return cast("Source", _made(kind.module, kind.source)(*_server_and_name(address), start, options))
 
 
-def open_sink(url: str) -> Sink:
+def open_sink(url: str, options: Options = Options()) -> Sink:
     address = _split(url)
     if address.scheme == "file":
         raise ValueError(NOT_APPENDABLE)
-    kind = KINDS[address.scheme]
-    make = getattr(importlib.import_module(kind.module), kind.sink)
-    return cast("Sink", make(*_server_and_name(address)))
+    kind = _kind(address, options)
+    return cast("Sink", _made(kind.module, kind.sink)(*_server_and_name(address), options))
 
 
 def check_address(url: str, *, appendable: bool = False) -> None:
@@ -68,11 +66,11 @@ def log_name(url: str) -> str:
     return f"{address.scheme.removesuffix('s')}:{address.path.rpartition('/')[2]}"
 
 
-def create_log(url: str) -> None:
+def create_log(url: str, options: Options = Options()) -> None:
     """Make sure that there is a log to append to; a Redis stream comes into being with its first entry."""
     address = _split(url)
     if address.scheme == "kafka":
-        importlib.import_module("service.sources.kafka_topics").create_topic(*_server_and_name(address))
+        _made("service.sources.kafka_topics", "create_topic")(*_server_and_name(address), options.security)
 
 
 def dead_url(source_url: str) -> str | None:
@@ -115,3 +113,11 @@ def _server_and_name(address: SplitResult) -> tuple[str, str]:
         return address.netloc, address.path[1:]
     database, stream = address.path[1:].split("/", 1)
     return address._replace(path=f"/{database}").geturl(), stream
+
+
+def _kind(address: SplitResult, options: Options) -> Kind:
+    return KINDS[options.client if address.scheme == "kafka" else address.scheme.removesuffix("s")]
+
+
+def _made(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)

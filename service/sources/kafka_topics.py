@@ -3,13 +3,17 @@
 from kafka import KafkaAdminClient  # type: ignore[import-untyped]
 from kafka.errors import KafkaError, TopicAlreadyExistsError  # type: ignore[import-untyped]
 
+from service.settings import Security
 from service.sources.contract import SourceDown
+from service.sources.kafka_security import for_kafka_python, knock
 
 
-def create_topic(bootstrap: str, topic: str) -> None:
+def create_topic(bootstrap: str, topic: str, security: Security | None = None) -> None:
     """Make sure that the topic exists; one partition if it has to be made."""
+    knock(bootstrap, security)
+    servers = {"bootstrap_servers": bootstrap.split(","), "bootstrap_timeout_ms": 3_000}
     try:
-        with KafkaAdminClient(bootstrap_servers=bootstrap.split(","), bootstrap_timeout_ms=3_000) as admin:
+        with KafkaAdminClient(**servers, **for_kafka_python(security)) as admin:
             if topic not in admin.list_topics():
                 admin.create_topics({topic: {"num_partitions": 1}}, wait_for_metadata=True)
     except TopicAlreadyExistsError:

@@ -1,0 +1,257 @@
+"""Kafka by librdkafka, several times as fast as kafka-python: how it reads, and a sink.
+
+Records that it has fetched wait in a queue of its own threads, so a message may come before the error of the batch in
+front of it is asked for; hence the messages up to an error are handed over first, and the error at the next call.
+"""
+
+import contextlib
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Literal
+
+from service.settings import Security
+from service.sources.contract import Entry, Options, SourceDown
+from service.sources.kafka_batches import find_unreadable
+from service.sources.kafka_client import BadBatch, OutOfRange
+from service.sources.kafka_log import KafkaLog
+from service.sources.kafka_place import Bounds, Message
+from service.sources.kafka_security import authentication_failed, for_confluent, knock
+
+try:
+    from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
+    from confluent_kafka import TopicCollection as Topics
+    from confluent_kafka.admin import AdminClient, OffsetSpec
+except ImportError as error:
+    raise ValueError("client: confluent needs the package confluent-kafka: install onepass[fast]") from error
+
+ASK_SECONDS = 3.0
+LOOK_SECONDS = 5.0
+"""How old the topic's id and partitions may be."""
+DELIVERY_SECONDS = 10.0
+
+CONSUMER = {
+    "allow.auto.create.topics": False,
+    "auto.offset.reset": "error",
+    "check.crcs": True,
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "fetch.error.backoff.ms": 100,
+    "fetch.max.bytes": 16 << 20,
+    "isolation.level": "read_committed",
+    "max.partition.fetch.bytes": 1 << 20,
+    "queued.max.messages.kbytes": 16 << 10,
+    # Bounds what zstd may unpack to; gzip and lz4 have no bound in librdkafka.
+    "receive.message.max.bytes": 64 << 20,
+    "reconnect.backoff.max.ms": 5_000,
+}
+PRODUCER = {
+    "acks": "all",
+    "allow.auto.create.topics": False,
+    "enable.idempotence": True,
+    "linger.ms": 5,
+    "message.max.bytes": 16 << 20,
+    "message.timeout.ms": int(DELIVERY_SECONDS * 1000),
+    "reconnect.backoff.max.ms": 5_000,
+}
+SPOILT = {
+    KafkaError._BAD_MSG,  # noqa: SLF001 - so the library spells its own codes
+    KafkaError._BAD_COMPRESSION,  # noqa: SLF001
+    KafkaError._NOT_IMPLEMENTED,  # noqa: SLF001
+    KafkaError._UNDERFLOW,  # noqa: SLF001
+}
+LOST = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}  # noqa: SLF001
+
+
+class ConfluentSource(KafkaLog):
+    def __init__(
+        self, bootstrap: str, topic: str, start: Literal["earliest", "latest"], options: Options = Options()
+    ) -> None:
+        super().__init__(topic, start, options, lambda: ConfluentClient(bootstrap, topic, options))
+
+
+class Connection:
+    """The words for a connection, and whether a broker has refused it."""
+
+    def __init__(self, bootstrap: str, security: Security | None) -> None:
+        knock(bootstrap, security)
+        self.bootstrap = bootstrap
+        self.security = security
+        self._refused = False
+        self.words: dict[str, object] = {
+            "bootstrap.servers": bootstrap,
+            "error_cb": self._hear,
+            "log_level": 0,  # every error is raised to the caller
+            "socket.connection.setup.timeout.ms": 3_000,
+            **for_confluent(security),
+        }
+
+    def down(self, error: object) -> SourceDown:
+        if self._refused:
+            return authentication_failed(self.bootstrap, self.security)
+        return SourceDown(f"Kafka at {self.bootstrap} does not answer: {error}")
+
+    def _hear(self, error: Any) -> None:
+        self._refused |= error.code() == KafkaError._AUTHENTICATION  # noqa: SLF001
+
+
+class ConfluentClient:
+    """A consumer, and beside it an admin client, which alone can ask for the topic's id and for stable offsets."""
+
+    def __init__(self, bootstrap: str, topic: str, options: Options) -> None:
+        self._connection = Connection(bootstrap, options.security)
+        self._topic = topic
+        self._trouble: Exception | None = None
+        self._at: dict[int, int] = {}
+        self._admin = AdminClient(self._connection.words)
+        self._looked = 0.0
+        self._look()
+        if not self._partitions:
+            raise SourceDown(f"topic {topic} does not exist at {bootstrap}: create it")
+        # A group is a must for this library, but a name without a commit is nothing to the broker.
+        self._consumer = Consumer({**self._connection.words, **CONSUMER, "group.id": options.group or "onepass"})
+
+    def partitions(self) -> set[int]:
+        self._look()
+        return self._partitions
+
+    def identity(self) -> str:
+        self._look()
+        return self._identity
+
+    def bounds(self, partitions: set[int]) -> dict[int, Bounds]:
+        first = self._offsets(partitions, OffsetSpec.earliest())
+        last = self._offsets(partitions, OffsetSpec.latest())
+        return {number: Bounds(first[number], last[number]) for number in partitions}
+
+    def read(self, positions: Mapping[int, int]) -> None:
+        self._at = dict(positions)
+        self._consumer.assign([TopicPartition(self._topic, number, at) for number, at in positions.items()])
+
+    def rest(self, partitions: set[int]) -> None:
+        self._consumer.pause([TopicPartition(self._topic, number) for number in partitions])
+
+    def poll(self, seconds: float, most: int) -> tuple[list[Message], dict[int, int]]:
+        if self._trouble is not None:
+            raise self._trouble
+        try:
+            # Two steps, since `consume` waits for all that it was asked for.
+            found = self._consumer.consume(1, seconds)
+            if found and most > 1:
+                found += self._consumer.consume(most - 1, 0)
+        except (KafkaException, RuntimeError) as error:
+            raise self._connection.down(error) from error
+        messages: list[Message] = []
+        passed: dict[int, int] = {}
+        for item in found:
+            error = item.error()
+            if error is None:
+                message = Message(item.partition(), item.offset(), item.timestamp()[1], item.key(), item.value())
+                self._at[message.partition] = message.offset + 1
+                messages.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                passed[item.partition()] = item.offset()
+            else:
+                self._trouble = self._diagnosis(item.partition(), error)
+                break
+        if self._trouble is not None and not messages:
+            raise self._trouble
+        return messages, passed
+
+    def commit(self, positions: Mapping[int, int]) -> None:
+        offsets = [TopicPartition(self._topic, number, at) for number, at in positions.items()]
+        self._consumer.commit(offsets=offsets, asynchronous=True)
+
+    def close(self) -> None:
+        with contextlib.suppress(RuntimeError, KafkaException):
+            self._consumer.close()
+
+    def _diagnosis(self, partition: int, error: Any) -> Exception:
+        if error.code() in LOST:
+            return OutOfRange(error.str())
+        if error.code() in SPOILT:
+            at = {partition: self._at[partition]}
+            connection = self._connection
+            where = find_unreadable(connection.bootstrap, connection.security, self._topic, at, blamed=True)
+            return BadBatch(where, error.str())
+        return SourceDown(f"topic {self._topic} cannot be read: {error.str()}")
+
+    def _look(self) -> None:
+        """Ask for the topic's id and partitions, unless they are fresh; one that is being deleted has none."""
+        if self._looked and time.monotonic() - self._looked < LOOK_SECONDS:
+            return
+        told = self._wait(partial(self._admin.describe_topics, Topics([self._topic])), self._topic)
+        self._partitions = set() if told is None else {part.id for part in told.partitions}
+        if told is not None:
+            cluster = self._wait(self._admin.describe_cluster)
+            bits = [told.topic_id.get_most_significant_bits(), told.topic_id.get_least_significant_bits()]
+            topic = uuid.UUID(bytes=b"".join((half % (1 << 64)).to_bytes(8, "big") for half in bits))
+            self._identity = f"{cluster.cluster_id or ''}/{topic if topic.int else ''}"
+        self._looked = time.monotonic()
+
+    def _offsets(self, partitions: set[int], which: Any) -> dict[int, int]:
+        wanted = [TopicPartition(self._topic, number) for number in partitions]
+        ask = partial(self._admin.list_offsets, isolation_level=IsolationLevel.READ_COMMITTED)
+        found = ask(dict.fromkeys(wanted, which), request_timeout=ASK_SECONDS)
+        try:
+            return {tp.partition: future.result(ASK_SECONDS + 1).offset for tp, future in found.items()}
+        except (KafkaException, TimeoutError) as error:
+            raise self._connection.down(error) from error
+
+    def _wait(self, ask: Any, key: str | None = None) -> Any:
+        answer = ask(request_timeout=ASK_SECONDS)
+        future: Future[Any] = answer if key is None else answer[key]
+        try:
+            return future.result(ASK_SECONDS + 1)
+        except (KafkaException, TimeoutError) as error:
+            if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return None
+            self._admin.poll(0)  # calls back what the connection has said
+            raise self._connection.down(error) from error
+
+
+class ConfluentSink:
+    """Appends to one topic; `append` returns when every in-sync replica has the entries."""
+
+    def __init__(self, bootstrap: str, topic: str, options: Options = Options()) -> None:
+        self._connection = Connection(bootstrap, options.security)
+        self._topic = topic
+        self._producer = Producer({**self._connection.words, **PRODUCER})
+        try:
+            self._producer.list_topics(timeout=ASK_SECONDS)
+        except KafkaException as error:
+            self._producer.poll(0)
+            raise self._connection.down(error) from error
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        failed: list[Any] = []
+
+        def delivered(error: Any, _: Any) -> None:
+            if error is not None:
+                failed.append(error)
+
+        try:
+            for entry in entries:
+                while True:
+                    try:
+                        self._producer.produce(
+                            self._topic,
+                            entry.value,
+                            entry.key or None,
+                            headers=list(entry.headers),
+                            on_delivery=delivered,
+                        )
+                        break
+                    except BufferError:  # the queue is full: let some go
+                        self._producer.poll(0.1)
+            left = self._producer.flush(DELIVERY_SECONDS + 5)
+        except KafkaException as error:
+            raise SourceDown(f"cannot append to topic {self._topic}: {error}") from error
+        if failed or left:
+            raise SourceDown(f"cannot append to topic {self._topic}: {failed[0].str() if failed else 'no answer'}")
+
+    def close(self) -> None:
+        self._producer.flush(DELIVERY_SECONDS)
