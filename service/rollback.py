@@ -1,4 +1,4 @@
-"""Going back: the state of an earlier generation becomes the newest one again; nothing is erased, and all of it is told.
+"""Going back: the state of an earlier generation becomes the newest again; nothing is erased, and it is told.
 
 The positions are the earlier generation's too (what came after is learned again), or stay where they are (it stays
 unlearned, and the history says which stretch that is).

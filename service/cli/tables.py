@@ -60,8 +60,8 @@ def page(entry: dict[str, Any]) -> str:
     """One generation."""
     lineage = entry["lineage"]
     lines = [
-        f"generation {entry['generation']:,}, {entry['origin']}, {moment(entry['created'])} "
-        f"({age(entry['age_seconds'])} ago)",
+        f"generation {entry['generation']:,}, {entry['origin']}",
+        f"created    {moment(entry['created'])}, {age(entry['age_seconds'])} ago",
         f"events     {entry['events']:,}, {entry['errors']:,} errors ({entry['error_rate']:.4f})",
         f"state      {entry['state_digest']}",
         *(f"{part:10} {made_with}" for part, made_with in entry["model"].items()),
@@ -70,9 +70,9 @@ def page(entry: dict[str, Any]) -> str:
         *(f"mark       {partition or 'log'}: {mark}" for partition, mark in sorted(entry["marks"].items())),
         f"rejects    {', '.join(f'{reason} {count:,}' for reason, count in entry['rejects'].items()) or '-'}",
         *(f"lost       {_lost(lost)}" for lost in entry["lost"]),
-        f"history    {lineage['records']:,} records in {lineage['runs']:,} runs, "
-        f"{lineage['sealed_segments']:,} sealed segments, rolled back {lineage['rolled_back']} times, "
-        f"frozen {lineage['frozen']} times, checksum {lineage['checksum']}",
+        f"history    {lineage['records']:,} records in {lineage['runs']:,} runs, checksum {lineage['checksum']}",
+        f"           {lineage['sealed_segments']:,} sealed segments",
+        f"           rolled back {lineage['rolled_back']} times, frozen {lineage['frozen']} times",
     ]
     if lineage["broken"]:
         lines.append(f"broken     {lineage['broken']}: only the newest entries are told")
@@ -85,17 +85,16 @@ def page(entry: dict[str, Any]) -> str:
 
 def _lost(lost: dict[str, Any]) -> str:
     counted = f"{lost['events']:,} events" if lost["events"] else "events nobody can count"
-    return f"partition {lost['partition']} from {_spelled(lost['start'])} to {_spelled(lost['end'])}: " + (
-        f"{counted} ({lost['reason']})"
-    )
+    way = f"partition {lost['partition']} from {_spelled(lost['start'])} to {_spelled(lost['end'])}"
+    return f"{way}: {counted} ({lost['reason']})"
 
 
 def changes(found: dict[str, Any]) -> str:
     """From one generation to another."""
     rate = "-" if found["error_rate"] is None else f"{found['error_rate']:.4f}"
     lines = [
-        f"from generation {found['from']:,} to {found['to']:,}: {found['events']:+,} events, "
-        f"{found['errors']:+,} errors (error rate between them {rate})",
+        f"from generation {found['from']:,} to {found['to']:,}",
+        f"events     {found['events']:+,}, errors {found['errors']:+,}, error rate between them {rate}",
         *(f"position   {_way(moved)}" for moved in found["positions"]),
         *(f"setting    {path}: {before} -> {after}" for path, (before, after) in found["settings"].items()),
         *(f"class      {name} is new" for name in found["classes_added"]),

@@ -56,7 +56,7 @@ def described(
 
 
 def _told(lineage: Lineage, fetch: Callable[[str], bytes | None]) -> dict[str, Any]:
-    """A summary of the history, and every stretch that was passed over; a broken history is said, and no reason to end."""
+    """A summary of the history, and every stretch that was passed over; a broken history is said so."""
     fetched: list[str] = []
 
     def counted(name: str) -> bytes | None:
