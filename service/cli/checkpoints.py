@@ -147,7 +147,7 @@ def _export(store: RedisStore, _: Settings, arguments: argparse.Namespace) -> No
 
 def _import(store: RedisStore, settings: Settings, arguments: argparse.Namespace) -> None:
     snapshot = _read(arguments.file)
-    _check_fits(snapshot, settings)
+    check_fits(snapshot, settings)
     if (kept := store.generations()) and not arguments.over:
         raise BadSettings(f"there are {len(kept)} generations already; give --over to let the file supersede them")
     lineage, segments = Recorder(snapshot.lineage).lineage()
@@ -167,7 +167,8 @@ def _read(path: Path) -> Snapshot:
     return snapshot
 
 
-def _check_fits(snapshot: Snapshot, settings: Settings) -> None:
+def check_fits(snapshot: Snapshot, settings: Settings) -> None:
+    """Refuse a snapshot that was made with other settings, or that is not one of such a model."""
     with refused():
         decoder = Decoder(settings.features, settings.label, settings.limits)
         model = Model(settings.learner, settings.features, settings.label, decoder)
