@@ -7,10 +7,10 @@ which may hold a password.
 import importlib
 import re
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from service.sources.contract import Options, Sink, Source
+from service.sources.contract import PLAIN, Options, Sink, Source
 
 FORMS = "kafka://host:port[,host:port]/topic or redis[s]://[user:password@]host:port/db/stream or file:///path"
 KAFKA_SERVERS = re.compile(r"[^,@:\[\]]+:\d+(,[^,@:\[\]]+:\d+)*")
@@ -18,40 +18,38 @@ KAFKA_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 REDIS_PATH = re.compile(r"/(\d+)/(.+)")
 
 
-class Kind(NamedTuple):
-    module: str
-    source: str
-    sink: str
-
-
 NOT_APPENDABLE = "a file cannot be appended to: use a kafka:// or redis:// address"
 REDIS_OPTIONS = {"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"}
 
-KINDS = {
-    "kafka-python": Kind("service.sources.kafka", "KafkaSource", "KafkaSink"),
-    "confluent": Kind("service.sources.confluent", "ConfluentSource", "ConfluentSink"),
-    "redis": Kind("service.sources.redis_streams", "RedisSource", "RedisSink"),
-    "file": Kind("service.sources.file", "FileSource", ""),
+SOURCES = {
+    "kafka-python": ("service.sources.kafka", "KafkaSource"),
+    "confluent": ("service.sources.confluent", "ConfluentSource"),
+    "redis": ("service.sources.redis_streams", "RedisSource"),
+    "file": ("service.sources.file", "FileSource"),
+}
+SINKS = {
+    "kafka-python": ("service.sources.kafka", "KafkaSink"),
+    "confluent": ("service.sources.confluent_sink", "ConfluentSink"),
+    "redis": ("service.sources.redis_sink", "RedisSink"),
 }
 
 
-def open_source(url: str, start: str, options: Options = Options()) -> Source:
+def open_source(url: str, start: str, options: Options = PLAIN) -> Source:
     """The log at `url`; a first run reads from its `start`, "earliest" or "latest" (a file: from its top)."""
     if start not in ("earliest", "latest"):
         raise ValueError("start: use earliest or latest")
     address = _split(url)
-    kind = _kind(address, options)
+    make = _made(*SOURCES[_kind(address, options)])
     if address.scheme == "file":
-        return cast("Source", _made(kind.module, kind.source)(Path(address.path), only=options.only))
-    return cast("Source", _made(kind.module, kind.source)(*_server_and_name(address), start, options))
+        return cast("Source", make(Path(address.path), only=options.only))
+    return cast("Source", make(*_server_and_name(address), start, options))
 
 
-def open_sink(url: str, options: Options = Options()) -> Sink:
+def open_sink(url: str, options: Options = PLAIN) -> Sink:
     address = _split(url)
     if address.scheme == "file":
         raise ValueError(NOT_APPENDABLE)
-    kind = _kind(address, options)
-    return cast("Sink", _made(kind.module, kind.sink)(*_server_and_name(address), options))
+    return cast("Sink", _made(*SINKS[_kind(address, options)])(*_server_and_name(address), options))
 
 
 def check_address(url: str, *, appendable: bool = False) -> None:
@@ -66,7 +64,7 @@ def log_name(url: str) -> str:
     return f"{address.scheme.removesuffix('s')}:{address.path.rpartition('/')[2]}"
 
 
-def create_log(url: str, options: Options = Options()) -> None:
+def create_log(url: str, options: Options = PLAIN) -> None:
     """Make sure that there is a log to append to; a Redis stream comes into being with its first entry."""
     address = _split(url)
     if address.scheme == "kafka":
@@ -115,9 +113,14 @@ def _server_and_name(address: SplitResult) -> tuple[str, str]:
     return address._replace(path=f"/{database}").geturl(), stream
 
 
-def _kind(address: SplitResult, options: Options) -> Kind:
-    return KINDS[options.client if address.scheme == "kafka" else address.scheme.removesuffix("s")]
+def _kind(address: SplitResult, options: Options) -> str:
+    return options.client if address.scheme == "kafka" else address.scheme.removesuffix("s")
 
 
 def _made(module: str, name: str) -> Any:
-    return getattr(importlib.import_module(module), name)
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name != "confluent_kafka":
+            raise
+        raise ValueError("client: confluent needs the package confluent-kafka: install onepass[fast]") from error

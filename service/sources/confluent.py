@@ -1,36 +1,32 @@
-"""Kafka by librdkafka, several times as fast as kafka-python: how it reads, and a sink.
+"""Kafka by librdkafka, several times as fast as kafka-python: how it reads.
 
 Records that it has fetched wait in a queue of its own threads, so a message may come before the error of the batch in
 front of it is asked for; hence the messages up to an error are handed over first, and the error at the next call.
 """
 
 import contextlib
+import importlib
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Literal
 
-from service.settings import Security
-from service.sources.contract import Entry, Options, SourceDown
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import TopicCollection as Topics
+
+from service.sources.confluent_connection import ASK_SECONDS, Connection
+from service.sources.contract import Options, SourceDown
 from service.sources.kafka_batches import find_unreadable
 from service.sources.kafka_client import BadBatch, OutOfRange
 from service.sources.kafka_log import KafkaLog
 from service.sources.kafka_place import Bounds, Message
-from service.sources.kafka_security import authentication_failed, for_confluent, knock
 
-try:
-    from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
-    from confluent_kafka import TopicCollection as Topics
-    from confluent_kafka.admin import AdminClient, OffsetSpec
-except ImportError as error:
-    raise ValueError("client: confluent needs the package confluent-kafka: install onepass[fast]") from error
-
-ASK_SECONDS = 3.0
 LOOK_SECONDS = 5.0
 """How old the topic's id and partitions may be."""
-DELIVERY_SECONDS = 10.0
+
+admin: Any = importlib.import_module("confluent_kafka.admin")  # typed in parts, and not in those that are used here
 
 CONSUMER = {
     "allow.auto.create.topics": False,
@@ -48,15 +44,6 @@ CONSUMER = {
     "receive.message.max.bytes": 64 << 20,
     "reconnect.backoff.max.ms": 5_000,
 }
-PRODUCER = {
-    "acks": "all",
-    "allow.auto.create.topics": False,
-    "enable.idempotence": True,
-    "linger.ms": 5,
-    "message.max.bytes": 16 << 20,
-    "message.timeout.ms": int(DELIVERY_SECONDS * 1000),
-    "reconnect.backoff.max.ms": 5_000,
-}
 SPOILT = {
     KafkaError._BAD_MSG,  # noqa: SLF001 - so the library spells its own codes
     KafkaError._BAD_COMPRESSION,  # noqa: SLF001
@@ -67,35 +54,8 @@ LOST = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaErro
 
 
 class ConfluentSource(KafkaLog):
-    def __init__(
-        self, bootstrap: str, topic: str, start: Literal["earliest", "latest"], options: Options = Options()
-    ) -> None:
+    def __init__(self, bootstrap: str, topic: str, start: Literal["earliest", "latest"], options: Options) -> None:
         super().__init__(topic, start, options, lambda: ConfluentClient(bootstrap, topic, options))
-
-
-class Connection:
-    """The words for a connection, and whether a broker has refused it."""
-
-    def __init__(self, bootstrap: str, security: Security | None) -> None:
-        knock(bootstrap, security)
-        self.bootstrap = bootstrap
-        self.security = security
-        self._refused = False
-        self.words: dict[str, object] = {
-            "bootstrap.servers": bootstrap,
-            "error_cb": self._hear,
-            "log_level": 0,  # every error is raised to the caller
-            "socket.connection.setup.timeout.ms": 3_000,
-            **for_confluent(security),
-        }
-
-    def down(self, error: object) -> SourceDown:
-        if self._refused:
-            return authentication_failed(self.bootstrap, self.security)
-        return SourceDown(f"Kafka at {self.bootstrap} does not answer: {error}")
-
-    def _hear(self, error: Any) -> None:
-        self._refused |= error.code() == KafkaError._AUTHENTICATION  # noqa: SLF001
 
 
 class ConfluentClient:
@@ -106,13 +66,13 @@ class ConfluentClient:
         self._topic = topic
         self._trouble: Exception | None = None
         self._at: dict[int, int] = {}
-        self._admin = AdminClient(self._connection.words)
+        self._admin: Any = admin.AdminClient(self._connection.words)
         self._looked = 0.0
         self._look()
         if not self._partitions:
             raise SourceDown(f"topic {topic} does not exist at {bootstrap}: create it")
         # A group is a must for this library, but a name without a commit is nothing to the broker.
-        self._consumer = Consumer({**self._connection.words, **CONSUMER, "group.id": options.group or "onepass"})
+        self._consumer: Any = Consumer({**self._connection.words, **CONSUMER, "group.id": options.group or "onepass"})
 
     def partitions(self) -> set[int]:
         self._look()
@@ -123,8 +83,8 @@ class ConfluentClient:
         return self._identity
 
     def bounds(self, partitions: set[int]) -> dict[int, Bounds]:
-        first = self._offsets(partitions, OffsetSpec.earliest())
-        last = self._offsets(partitions, OffsetSpec.latest())
+        first = self._offsets(partitions, admin.OffsetSpec.earliest())
+        last = self._offsets(partitions, admin.OffsetSpec.latest())
         return {number: Bounds(first[number], last[number]) for number in partitions}
 
     def read(self, positions: Mapping[int, int]) -> None:
@@ -147,15 +107,15 @@ class ConfluentClient:
         messages: list[Message] = []
         passed: dict[int, int] = {}
         for item in found:
-            error = item.error()
-            if error is None:
+            said = item.error()
+            if said is None:
                 message = Message(item.partition(), item.offset(), item.timestamp()[1], item.key(), item.value())
                 self._at[message.partition] = message.offset + 1
                 messages.append(message)
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+            elif said.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
                 passed[item.partition()] = item.offset()
             else:
-                self._trouble = self._diagnosis(item.partition(), error)
+                self._trouble = self._diagnosis(item.partition(), said)
                 break
         if self._trouble is not None and not messages:
             raise self._trouble
@@ -211,47 +171,3 @@ class ConfluentClient:
                 return None
             self._admin.poll(0)  # calls back what the connection has said
             raise self._connection.down(error) from error
-
-
-class ConfluentSink:
-    """Appends to one topic; `append` returns when every in-sync replica has the entries."""
-
-    def __init__(self, bootstrap: str, topic: str, options: Options = Options()) -> None:
-        self._connection = Connection(bootstrap, options.security)
-        self._topic = topic
-        self._producer = Producer({**self._connection.words, **PRODUCER})
-        try:
-            self._producer.list_topics(timeout=ASK_SECONDS)
-        except KafkaException as error:
-            self._producer.poll(0)
-            raise self._connection.down(error) from error
-
-    def append(self, entries: Sequence[Entry]) -> None:
-        failed: list[Any] = []
-
-        def delivered(error: Any, _: Any) -> None:
-            if error is not None:
-                failed.append(error)
-
-        try:
-            for entry in entries:
-                while True:
-                    try:
-                        self._producer.produce(
-                            self._topic,
-                            entry.value,
-                            entry.key or None,
-                            headers=list(entry.headers),
-                            on_delivery=delivered,
-                        )
-                        break
-                    except BufferError:  # the queue is full: let some go
-                        self._producer.poll(0.1)
-            left = self._producer.flush(DELIVERY_SECONDS + 5)
-        except KafkaException as error:
-            raise SourceDown(f"cannot append to topic {self._topic}: {error}") from error
-        if failed or left:
-            raise SourceDown(f"cannot append to topic {self._topic}: {failed[0].str() if failed else 'no answer'}")
-
-    def close(self) -> None:
-        self._producer.flush(DELIVERY_SECONDS)

@@ -47,12 +47,18 @@ class Options(NamedTuple):
 
     client: Literal["kafka-python", "confluent"] = "kafka-python"
     on_lost: Literal["fail", "earliest", "latest"] = "fail"
-    """When the log no longer holds what the bookmark points at: stop, or go on at its start or end and tell the gap."""
+    """When the log has lost what the bookmark points at: stop, or go on at its start or end with the gap told.
+
+    Only an unreadable stretch is passed over alike by both: reading goes on right behind it.
+    """
     security: Security | None = None
     group: str | None = None
     """Consumer group under which durable positions are shown to lag tools; never read."""
     only: str | None = None
     """Read this partition alone."""
+
+
+PLAIN = Options()
 
 
 class SourceDown(Exception):

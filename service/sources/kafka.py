@@ -54,9 +54,7 @@ PRODUCER = {
 
 
 class KafkaSource(KafkaLog):
-    def __init__(
-        self, bootstrap: str, topic: str, start: Literal["earliest", "latest"], options: Options = Options()
-    ) -> None:
+    def __init__(self, bootstrap: str, topic: str, start: Literal["earliest", "latest"], options: Options) -> None:
         super().__init__(topic, start, options, lambda: KafkaPythonClient(bootstrap, topic, options))
 
 
@@ -142,7 +140,7 @@ class KafkaPythonClient:
 class KafkaSink:
     """Appends to one topic; `append` returns when every in-sync replica has the entries."""
 
-    def __init__(self, bootstrap: str, topic: str, options: Options = Options()) -> None:
+    def __init__(self, bootstrap: str, topic: str, options: Options) -> None:
         self._bootstrap = bootstrap
         self._topic = topic
         self._producer, _ = _connect(KafkaProducer, bootstrap, options.security, PRODUCER)

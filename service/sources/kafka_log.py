@@ -6,7 +6,7 @@ is skipped or repeated. No error leaves here but `SourceDown` and `SourceLost`.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from service.sources.contract import BEGINNING, Bookmark, Gap, Options, Positions, Record, SourceDown, SourceLost

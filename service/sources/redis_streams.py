@@ -1,26 +1,35 @@
 """A Redis stream as a log: one partition, "0", whose positions are the ids of the last delivered entries.
 
-An entry carries the event in its field `value`, a key in `key` and headers in fields named `h:…`. A position
-holds only while the stream's last id is not below it: ids only grow, so a smaller last id is another stream.
+An entry carries the event in its field `value`, a key in `key` and headers in fields named `h:…`. A stream made anew is
+known by a last id below the position (ids only grow), or by another entry at the position. That entries behind the
+position were trimmed is told by Redis 7 itself; of Redis 6 it is known as far as they had been counted before, by
+`lag`, and only while the entry at the position is gone too.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, Literal
-from urllib.parse import urlsplit
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple
 
-from redis import Redis
-from redis.backoff import ExponentialBackoff
-from redis.exceptions import RedisError, ResponseError
-from redis.retry import Retry
+from redis.exceptions import ResponseError
 
-from service.sources.contract import Entry, Positions, Record, SourceDown, SourceLost
+from service.sources.contract import (
+    BEGINNING,
+    Bookmark,
+    Gap,
+    Loss,
+    Options,
+    Positions,
+    Record,
+    SourceLost,
+)
+from service.sources.redis_connection import connect, down, where_is
 
 PARTITION = "0"
 ID = re.compile(r"\d+-\d+")
+MARK = re.compile(r"(\d+):(\d+):(\d+-\d+)")
+"""Checksum of the entry at the position, and how many entries were counted behind it, up to which id."""
 BEGIN = "0-0"
-SOCKET_SECONDS = 3.0
 LONGEST_BLOCK = 2.0
 """Seconds; well below the socket's timeout, which would take a longer wait for a dead server."""
 
@@ -28,7 +37,7 @@ LONGEST_BLOCK = 2.0
 # A small chunk, because the script copies its entries within the server and stops it meanwhile.
 CHUNK = 500
 COUNT_AFTER = f"""
-local found = redis.call('XRANGE', KEYS[1], '(' .. ARGV[1], '+', 'COUNT', {CHUNK})
+local found = redis.call('XRANGE', KEYS[1], '(' .. ARGV[1], ARGV[2], 'COUNT', {CHUNK})
 if #found == 0 then return {{0, ARGV[1]}} end
 return {{#found, found[#found][1]}}
 """
@@ -37,33 +46,43 @@ return {{#found, found[#found][1]}}
 class RedisSource:
     """One stream, read without a consumer group."""
 
-    def __init__(self, url: str, stream: str, start: Literal["earliest", "latest"]) -> None:
-        self._where = _where(url, stream)
+    def __init__(self, url: str, stream: str, start: Literal["earliest", "latest"], options: Options) -> None:
+        self._where = where_is(url, stream)
+        if options.only not in (None, PARTITION):
+            raise SourceLost(f"{self._where}: it has no partition {options.only}")
         self._stream = stream
         self._start = start
-        self._redis = _connect(url, retries=1)
+        self._on_lost = options.on_lost
+        self._redis = connect(url, retries=1)
         self._count_after = self._redis.register_script(COUNT_AFTER)
-        self._end: str | None = None
-        self._at = self._counted = BEGIN
-        self._ahead = 0
+        self._gaps: list[Gap] = []
         try:
-            self.seek({})
+            self.seek(BEGINNING)
         except BaseException:
             self.close()
             raise
 
-    def seek(self, positions: Mapping[str, str]) -> None:
-        latest, _ = self._last()
-        fresh = BEGIN if self._start == "earliest" else latest
-        self._at = positions.get(PARTITION, fresh)
+    def seek(self, bookmark: Bookmark) -> None:
+        state = self._state()
+        fresh = BEGIN if self._start == "earliest" else state.newest
+        self._at = bookmark.positions.get(PARTITION, fresh)
         if not ID.fullmatch(self._at):
             raise SourceLost(f"{self._where}: {self._at[:40]} is not the id of an entry")
-        self._end = None
+        self._end: str | None = None
+        self._gaps = []
         self._counted, self._ahead = self._at, 0
-        self._check(latest)
+        mark = MARK.fullmatch(bookmark.marks.get(PARTITION, ""))
+        self._sum = int(mark[1]) if mark else None
+        if mark:
+            self._counted, self._ahead = mark[3], int(mark[2])
+        self._check(state)
 
-    def until_end(self) -> None:
-        _, self._end = self._last()
+    def until_end(self, end: Positions | None = None) -> Positions:
+        state = self._state()
+        self._end = state.last if end is None else end.get(PARTITION, self._at)
+        if not ID.fullmatch(self._end) or _order(self._end) > _order(state.newest):
+            raise SourceLost(f"{self._where}: it ended at {self._end[:40]} and ends at {state.newest} now")
+        return {PARTITION: self._end}
 
     @property
     def exhausted(self) -> bool:
@@ -72,7 +91,7 @@ class RedisSource:
     def poll(self, seconds: float, most: int) -> list[Record]:
         if self.exhausted:
             return []
-        with _down(self._where):
+        with down(self._where):
             if self._end is not None:
                 found = self._redis.xrange(self._stream, f"({self._at}", self._end, count=most)
             else:
@@ -81,23 +100,26 @@ class RedisSource:
                 found = [entry for chunks in answer.values() for chunk in chunks for entry in chunk]
         records = list(_records(found))
         if records:
+            self._sum = _checksum(found[-1][1])
             self._advance(records[-1].after, len(records))
         elif self._end is not None:  # the entry that was the end has been deleted
             self._advance(self._end, 0)
         return records
 
-    def positions(self) -> Positions:
-        return {PARTITION: self._at}
+    def bookmark(self) -> Bookmark:
+        marks = {} if self._sum is None else {PARTITION: f"{self._sum}:{self._ahead}:{self._counted}"}
+        return Bookmark({PARTITION: self._at}, marks)
+
+    def gaps(self) -> list[Gap]:
+        gaps, self._gaps = self._gaps, []
+        return gaps
+
+    def settled(self, positions: Positions) -> None:
+        """Redis has no lag tool for a stream without a group."""
 
     def lag(self) -> dict[str, int]:
-        latest, _ = self._last()
-        self._check(latest)
-        more = CHUNK
-        while more == CHUNK:
-            with _down(self._where):
-                more, last = self._count_after(keys=[self._stream], args=[self._counted])
-            self._ahead += more
-            self._counted = _text(last)
+        self._check(self._state())
+        self._ahead += self._count(self._counted)
         return {PARTITION: self._ahead}
 
     def close(self) -> None:
@@ -110,77 +132,88 @@ class RedisSource:
         if _order(at) >= _order(self._counted):
             self._counted, self._ahead = at, 0
 
-    def _last(self) -> tuple[str, str]:
-        """The largest id ever given out, and the id of the last entry still there."""
-        with _down(self._where):
+    def _count(self, after: str, until: str | None = None) -> int:
+        """Entries after one id, up to and with another; without one up to the end, which is then `_counted`."""
+        total, more = 0, CHUNK
+        while more == CHUNK:
+            with down(self._where):
+                more, last = self._count_after(keys=[self._stream], args=[after, until or "+"])
+            total += more
+            after = _text(last)
+        if until is None:
+            self._counted = after
+        return total
+
+    def _state(self) -> "State":
+        with down(self._where):
             try:
                 info: Any = self._redis.xinfo_stream(self._stream)
             except ResponseError as error:
                 if "no such key" in str(error):
-                    return BEGIN, BEGIN
+                    return State(BEGIN, BEGIN, BEGIN, BEGIN)
                 raise
-        entry = info["last-entry"]
-        return _text(info["last-generated-id"]), _text(entry[0]) if entry else BEGIN
+        first, last = (_text(entry[0]) if entry else BEGIN for entry in (info["first-entry"], info["last-entry"]))
+        deleted = _text(info.get("max-deleted-entry-id", BEGIN))
+        return State(first, last, _text(info["last-generated-id"]), deleted)
 
-    def _check(self, latest: str) -> None:
-        if _order(self._at) > _order(latest):
-            raise SourceLost(f"{self._where}: wanted what follows {self._at}, but its last id is {latest}")
+    def _check(self, state: "State") -> None:
+        """Whether the stream still has what follows the position; if not, stop, or by policy go on elsewhere."""
+        reason, events = self._loss(state)
+        if reason is None:
+            return
+        if self._on_lost == "fail":
+            why = (
+                "it is another stream"
+                if reason == "recreated"
+                else f"{events or 'some'} entries behind it were trimmed"
+            )
+            remedy = "set source.on_lost to earliest or latest to go on with the gap recorded"
+            raise SourceLost(
+                f"{self._where}: wanted what follows {self._at}, its last id is {state.newest}: {why}; {remedy}"
+            )
+        start, self._at = self._at, BEGIN if self._on_lost == "earliest" else state.newest
+        if self._on_lost == "latest" and reason == "retention":
+            events += self._count(start)
+        self._gaps.append(Gap(PARTITION, start, state.first if self._at == BEGIN else self._at, events, reason))
+        self._counted, self._ahead, self._sum = self._at, 0, None
 
-
-class RedisSink:
-    """Appends to one stream."""
-
-    def __init__(self, url: str, stream: str) -> None:
-        self._where = _where(url, stream)
-        self._stream = stream
-        self._redis = _connect(url, retries=0)  # a blind repeat of XADD would append twice
-
-    def append(self, entries: Sequence[Entry]) -> None:
-        with _down(self._where), self._redis.pipeline(transaction=False) as pipe:
-            for entry in entries:
-                pipe.xadd(self._stream, _fields(entry))
-            answers = pipe.execute(raise_on_error=False)  # what it raises would repeat the command, events and all
-        for answer in answers:
-            if isinstance(answer, Exception):
-                raise SourceDown(f"{self._where}: {answer}")
-
-    def close(self) -> None:
-        self._redis.close()
-
-
-def _connect(url: str, retries: int) -> Any:
-    return Redis.from_url(
-        url,
-        protocol=3,
-        socket_timeout=SOCKET_SECONDS,
-        socket_connect_timeout=SOCKET_SECONDS,
-        health_check_interval=15,
-        retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), retries),
-    )
-
-
-@contextmanager
-def _down(where: str) -> Iterator[None]:
-    try:
-        yield
-    except (RedisError, OSError, UnicodeError) as error:
-        raise SourceDown(f"{where}: {' '.join(str(error).split())[:200]}") from error
+    def _loss(self, state: "State") -> tuple[Loss | None, int]:
+        """Why the stream no longer fits, and how many entries are known to be gone."""
+        at = _order(self._at)
+        if at > _order(state.newest):
+            return "recreated", 0
+        with down(self._where):
+            here = self._redis.xrange(self._stream, self._at, self._at) if self._sum is not None else []
+        if here:
+            return ("recreated", 0) if _checksum(here[0][1]) != self._sum else (None, 0)
+        if self._at == BEGIN or (state.first != BEGIN and _order(state.first) <= at):
+            return None, 0  # older entries are there still: this one alone was deleted
+        known = self._ahead and self._ahead - self._count(self._at, self._counted)
+        return ("retention", known) if known or _order(state.deleted) > at else (None, 0)
 
 
-def _where(url: str, stream: str) -> str:
-    address = urlsplit(url)
-    return f"Redis stream {stream} at {address.hostname}:{address.port}"
+class State(NamedTuple):
+    """Ids of a stream, 0-0 where there is none."""
 
-
-def _fields(entry: Entry) -> dict[Any, Any]:
-    fields = {"value": entry.value} | {f"h:{name}": value for name, value in entry.headers}
-    return fields | ({"key": entry.key} if entry.key else {})
+    first: str
+    last: str
+    newest: str
+    """The largest that was ever given out."""
+    deleted: str
+    """The largest that was deleted or trimmed; Redis 6 does not tell it."""
 
 
 def _records(found: Iterable[tuple[bytes, Mapping[bytes, bytes]]]) -> Iterator[Record]:
     for name, fields in found:
         position = _text(name)
         yield Record(PARTITION, position, position, fields.get(b"value", b""))
+
+
+def _checksum(fields: Mapping[bytes, bytes]) -> int:
+    checksum = 0
+    for name, value in sorted(fields.items()):
+        checksum = zlib.crc32(value, zlib.crc32(name, checksum))
+    return checksum
 
 
 def _text(name: bytes | str) -> str:
