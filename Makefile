@@ -33,9 +33,10 @@ check: install   ## format, lint, types, import rules, Prometheus' files
 	@if command -v promtool >/dev/null; then promtool check config deploy/prometheus/prometheus.yml; \
 	else echo "NOT CHECKED: deploy/prometheus needs promtool (Debian package prometheus)"; fi
 
-bench: install   ## events per second of decoder, learners and the whole loop
+bench: install   ## events per second of decoder, learners and the whole loop; pauses of checkpoints
 	$(BIN)/python -m tests.bench.loop
 	$(BIN)/onepass bench learners $(ARGS)
+	$(BIN)/onepass bench checkpoint $(ARGS)
 
 chaos: install   ## 30 kills in mid-stream on each log instead of 3; 100,000 hostile events through every composition
 	ONEPASS_KILLS=30 $(BIN)/python -m pytest tests/integration/test_kill.py --timeout 1800 $(ARGS)

@@ -109,17 +109,20 @@ class Keeper:
         self._health.store_up = True
         if self._settled:
             self._metrics.fenced()
-        self._settled = standing is not Standing.WAIT
+        self._settled = False
         if standing is Standing.WAIT:
             self._current = False  # by the time it is our turn the memory may be anything
             return None
         self._freeze = self._store.frozen
+        begin = None
         # Frozen, the model is the newest generation and nothing else: that is the number the operator was told.
         if standing is Standing.GO_ON and self._current and self._freeze is None:
             log.warning("the store has not what this learner wrote last: its newer state is written on top")
             self._owed = True
-            return None
-        return self._load()
+        else:
+            begin = self._load()
+        self._settled = True
+        return begin
 
     def _load(self) -> Bookmark:
         begin = self._restart.begin()

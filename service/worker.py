@@ -242,3 +242,5 @@ class Worker:
         why = self._keeper.finish(named(self._log_name, self._bookmark), deadline, always=self._until_end)
         if why:
             raise Unsaved(f"stopped without a last checkpoint: {why}")
+        if self._source is not None:
+            self._source.settled(self._bookmark.positions)

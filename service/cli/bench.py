@@ -5,10 +5,11 @@ import json
 import sys
 from typing import Any
 
+from service.bench.checkpoint import bench_checkpoint
 from service.bench.learners import bench_learners
 from service.bench.peers import installed
 
-BENCHES = {"learners": bench_learners}
+BENCHES = {"learners": bench_learners, "checkpoint": bench_checkpoint}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(command: str, arguments: argparse.Namespace) -> int:
-    for peer in {"river", "vowpalwabbit"} - set(installed()):
+    for peer in {"river", "vowpalwabbit"} - set(installed()) if arguments.name == "learners" else ():
         print(f"onepass {command}: {peer} is not installed and not measured: install the extra bench", file=sys.stderr)
     document = BENCHES[arguments.name](quick=arguments.quick)
     if arguments.json:

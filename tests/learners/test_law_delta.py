@@ -84,6 +84,7 @@ def test_learning_writes_only_to_its_own_slots_unless_it_says_so(learner, stream
 
 @every_spec
 @pytest.mark.parametrize("stream", [LONG, WIDE], ids=["long", "wide"])
+@np.errstate(all="ignore")
 def test_the_same_at_the_edge_of_every_rewriting(learner, stream):
     check(learner, stream, hurry)
 
@@ -99,6 +100,7 @@ def test_a_batch_says_what_its_events_say(learner):
 
 
 @pytest.mark.parametrize("kind", LEARNERS)
+@np.errstate(all="ignore")
 def test_only_some_rules_ever_rewrite_everything(kind):
     spec = {"kind": kind, **({"absent": "skip"} if kind.startswith("fs") else {})}
     shrinking = {"norma": {"lam": 0.9}, "sgd-log": {"lam": 1.0}, "pa-l1": {"beta": 0.5}, "fs3": {"mu": 1.0}}

@@ -1,4 +1,4 @@
-"""The four laws, and what follows from them, bit for bit, for every learner and every legal composition."""
+"""The first four laws, and what follows from them, bit for bit, for every learner and every legal composition."""
 
 import numpy as np
 import pytest

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
 from typing import Literal, NamedTuple, TypeVar
 
-from service.checkpoints import Manifest, Remembered, StoreDown
+from service.checkpoints import NO_SEGMENTS, Loaded, Manifest, Remembered, Standing, StoreDown
 from service.snapshot import Snapshot
-from service.sources.contract import Entry, Positions, Record, SourceDown
+from service.sources.contract import Bookmark, Entry, Gap, Positions, Record, SourceDown
 
 T = TypeVar("T")
 
@@ -53,6 +53,9 @@ class Log:
 
     def __init__(self, values: Sequence[bytes], sizes: Sequence[int] = (1000,)) -> None:
         self.values = list(values)
+        self.first = 0
+        """Records before this one have fallen out of the log."""
+        self.settled: Positions = {}
         self.letters: list[Entry] = []
         self.sizes = cycle(sizes)
         """How many records a poll finds there at most."""
@@ -72,13 +75,25 @@ class MemorySource:
         self._plan = plan
         self._at = 0
         self._end: int | None = None
+        self._gaps: list[Gap] = []
         self.closed = False
 
-    def seek(self, positions: Mapping[str, str]) -> None:
-        self._at = int(positions.get(PARTITION, "0"))
+    def seek(self, bookmark: Bookmark) -> None:
+        self._at = int(bookmark.positions.get(PARTITION, "0"))
+        if self._at < self._log.first:
+            self._gaps.append(Gap(PARTITION, str(self._at), str(self._log.first), self._log.first - self._at, "retention"))
+            self._at = self._log.first
 
-    def until_end(self) -> None:
-        self._end = len(self._log.values)
+    def until_end(self, end: Positions | None = None) -> Positions:
+        self._end = int(end[PARTITION]) if end else len(self._log.values)
+        return {PARTITION: str(self._end)}
+
+    def gaps(self) -> list[Gap]:
+        gaps, self._gaps = self._gaps, []
+        return gaps
+
+    def settled(self, positions: Positions) -> None:
+        self._log.settled = positions
 
     def poll(self, seconds: float, most: int) -> list[Record]:
         assert seconds >= 0
@@ -92,8 +107,8 @@ class MemorySource:
 
         return self._plan.call("poll", SourceDown, work)
 
-    def positions(self) -> Positions:
-        return {PARTITION: str(self._at)}
+    def bookmark(self) -> Bookmark:
+        return Bookmark({PARTITION: str(self._at)}, {"": "memory"})
 
     @property
     def exhausted(self) -> bool:
@@ -104,6 +119,27 @@ class MemorySource:
 
     def close(self) -> None:
         self.closed = True
+
+
+class Inline:
+    """Background work done at once, in the foreground: whatever it raises is there when asked for."""
+
+    done = True
+
+    def __init__(self, _: str, work: Callable[[], T]) -> None:
+        self._error: BaseException | None = None
+        try:
+            self._result = work()
+        except BaseException as error:
+            self._error = error
+
+    def wait(self, _: float) -> bool:
+        return True
+
+    def result(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return self._result
 
 
 class MemorySink:
@@ -128,18 +164,17 @@ class FaultyStore(Remembered):
     @property
     def kept(self) -> Snapshot:
         """The newest snapshot, for the test: not a call of the plan."""
-        _, snapshot = super().load()
-        return snapshot
+        return super().load().snapshot
 
-    def acquire(self) -> None:
-        self._plan.call("acquire", StoreDown, super().acquire)
+    def acquire(self) -> Standing:
+        return self._plan.call("acquire", StoreDown, super().acquire)
 
-    def load(self) -> tuple[Manifest, Snapshot] | None:
+    def load(self) -> Loaded | None:
         return self._plan.call("load", StoreDown, super().load)
 
-    def save(self, snapshot: Snapshot) -> Manifest:
+    def save(self, snapshot: Snapshot, segments: Mapping[str, bytes] = NO_SEGMENTS) -> Manifest:
         def work() -> Manifest:
-            self._on_save(snapshot)
-            return super(FaultyStore, self).save(snapshot)
+            self._on_save(snapshot.digested())
+            return super(FaultyStore, self).save(snapshot, segments)
 
         return self._plan.call("save", StoreDown, work)

@@ -1,6 +1,7 @@
 """The benchmark says what it measured, on what, and which bars it reached; the bars themselves are for `make bench`."""
 
 from learners.registry import LEARNERS
+from service.bench import checkpoint
 from service.bench.learners import bench_learners
 from service.bench.report import Bar
 
@@ -17,6 +18,22 @@ def test_bench_learners_measures_every_learner_and_its_peers():
     for bar in document["bars"]:
         assert bar.keys() == {"name", "value", "op", "goal", "ok"}
     assert len(document["bars"]) == 3 + 2 * (len(LEARNERS) - 1)
+
+
+def test_bench_checkpoint_measures_pauses_and_bytes(monkeypatch):
+    monkeypatch.setattr(checkpoint, "SMALL", 10)
+    monkeypatch.setattr(checkpoint, "LARGE", 18)
+    document = checkpoint.bench_checkpoint(quick=True)
+    pauses = document["results"]["pauses"]
+    assert pauses.keys() == {"whole 2^10", "delta 2^10", "whole 2^18", "delta 2^18"}
+    for row in pauses.values():
+        assert row.keys() == {"pa1", "scaled pa1"}
+        assert all(figures["milliseconds"] > 0.0 for figures in row.values())
+    assert pauses["delta 2^10"]["pa1"]["megabytes"] == pauses["whole 2^10"]["pa1"]["megabytes"], "small: always whole"
+    shares = [bar for bar in document["bars"] if "bytes" in bar["name"]]
+    assert len(document["bars"]) == 6
+    assert len(shares) == 2
+    assert all(0.01 <= bar["value"] <= bar["goal"] for bar in shares)
 
 
 def test_a_bar_is_reached_or_not():

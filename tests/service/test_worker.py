@@ -5,23 +5,29 @@ import logging
 import threading
 
 import pytest
-from fakes import Fault, FaultyStore, Killed, Log, Plan
+from fakes import Fault, FaultyStore, Inline, Killed, Log, Plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+import service.keeper
 import service.worker
 from learners.registry import make
-from service.checkpoints import Fenced, Remembered, StoreDown
+from service.checkpoints import NO_SEGMENTS, Fenced, Freeze, Loaded, Remembered, Standing, StoreDown
 from service.events import Decoder
+from service.follower import Follower
 from service.health import Health
+from service.keeper import Keeper, Pace
+from service.letters import Letters
+from service.lineage import Frozen, Lost, Run
 from service.metrics import Metrics
 from service.model import Mismatch, Model
+from service.restart import Restart
 from service.settings import Features, Label, Limits
 from service.snapshot import Snapshot
-from service.sources.contract import SourceDown, SourceLost
+from service.sources.contract import Bookmark, SourceDown, SourceLost
 from service.sources.file import FileSource
-from service.worker import Pace, Unsaved, Worker
+from service.worker import Unsaved, Worker
 
 FEATURES = Features(columns=("a", "b"), bits=3)
 LABEL = Label(classes="grow", max_classes=3)
@@ -46,28 +52,35 @@ def _no_waiting():
     """Waits would only be waited for: nothing else happens meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(service.worker, "FIRST_WAIT", 0.0)
+        patch.setattr(service.keeper, "RETRY_SECONDS", 0.0)
+        patch.setattr(service.keeper, "Background", Inline)
         yield
 
 
 class Process:
     """One life of a learner: everything that dies with it."""
 
-    def __init__(self, log: Log, store, plan=None, *, pace=None, until_end=True, source=None, sink=None) -> None:
+    def __init__(
+        self, log: Log, store, plan=None, *, pace=None, most=500, until_end=True, source=None, sink=None
+    ) -> None:
         plan = plan or Plan()
         decoder = Decoder(FEATURES, LABEL, Limits())
         self.model = Model(make(LEARNER), FEATURES, LABEL, decoder)
         self.health = Health()
         self.registry = CollectorRegistry()
+        metrics = Metrics(self.registry, "m")
+        restart = Restart(self.model, store, None, metrics, self.health)
+        self.keeper = Keeper(pace or Pace(NEVER, 10), self.model, store, restart, None, metrics, self.health)
         self.worker = Worker(
-            "m",
             "memory:log",
-            pace or Pace(500, NEVER, 10),
+            most,
             self.model,
             decoder,
-            store,
+            self.keeper,
+            Follower(self.model, store, self.health),
             source or (lambda: log.source(plan)),
-            sink or (lambda: log.sink(plan)),
-            Metrics(self.registry, "m"),
+            Letters("m", sink or (lambda: log.sink(plan))),
+            metrics,
             self.health,
             until_end=until_end,
         )
@@ -83,8 +96,8 @@ class Truth:
     def __init__(self) -> None:
         log = Log(VALUES)
         self.snapshots: dict[str, Snapshot] = {}
-        store = FaultyStore(Plan(), lambda snapshot: self.snapshots.update({snapshot.positions[PLACE]: snapshot}))
-        Process(log, store, pace=Pace(1, NEVER, 1)).run()
+        store = FaultyStore(Plan(), lambda snapshot: self.snapshots.update({snapshot.bookmark.positions[PLACE]: snapshot}))
+        Process(log, store, pace=Pace(NEVER, 1), most=1).run()
         self.rejected = {letter.key: letter for letter in log.letters}
         assert len(self.snapshots) == len(VALUES)
         assert len(self.rejected) == len(log.letters) == sum(self.last.rejects.values())
@@ -95,7 +108,7 @@ class Truth:
 
     def check(self, snapshot: Snapshot, letters) -> None:
         """The state is exactly that of the records before its positions, and those rejected are kept."""
-        position = snapshot.positions[PLACE]
+        position = snapshot.bookmark.positions[PLACE]
         expected = self.snapshots[position]
         assert snapshot.state_digest == expected.state_digest
         assert snapshot.classes == expected.classes
@@ -130,14 +143,14 @@ def test_faults_at_any_call_change_nothing_in_the_end(truth, faults, sizes, ever
     log, plan = Log(VALUES, sizes), Plan(faults)
     store = FaultyStore(plan, lambda snapshot: truth.check(snapshot, log.letters))
     while True:
-        process = Process(log, store, plan, pace=Pace(most, NEVER, every))
+        process = Process(log, store, plan, pace=Pace(NEVER, every), most=most)
         try:
             process.run()
             break
         except Killed:
             continue
     snapshot = store.kept
-    assert snapshot.positions == {PLACE: str(len(VALUES))}
+    assert snapshot.bookmark.positions == {PLACE: str(len(VALUES))}
     truth.check(snapshot, log.letters)
     for letter in log.letters:
         assert letter == truth.rejected[letter.key], "repeated at most, never another"
@@ -157,7 +170,7 @@ def test_a_fault_at_each_call_in_turn(truth, when, how):
         except Killed:
             Process(log, store, plan).run()
         snapshot = store.kept
-        assert snapshot.positions == {PLACE: str(len(VALUES))}, (call, calm.history[call])
+        assert snapshot.bookmark.positions == {PLACE: str(len(VALUES))}, (call, calm.history[call])
         truth.check(snapshot, log.letters)
 
 
@@ -166,7 +179,7 @@ def test_a_file_is_a_log_too(truth, tmp_path):
     path.write_bytes(b"".join(line + b"\n" for line in VALUES))
     store = Remembered()
     Process(Log([]), store, source=lambda: FileSource(path), sink=lambda: None).run()
-    _, snapshot = store.load()
+    snapshot = store.load().snapshot
     assert snapshot.state_digest == truth.last.state_digest
     assert snapshot.rejects == truth.last.rejects
 
@@ -175,7 +188,7 @@ def test_the_end_is_the_one_at_the_start():
     log, store = Log(VALUES[:20], [3]), Remembered()
     Process(log, store).run(after_round=lambda: log.values.append(VALUES[0]))
     assert len(log.values) > 20
-    assert store.load()[1].positions == {PLACE: "20"}
+    assert store.load().snapshot.bookmark.positions == {PLACE: "20"}
 
 
 def test_the_end_of_an_empty_log_is_a_checkpoint():
@@ -183,7 +196,7 @@ def test_the_end_of_an_empty_log_is_a_checkpoint():
     process = Process(Log([]), store)
     process.run()
     assert store.newest().generation == 1
-    assert store.load()[1].positions == {PLACE: "0"}
+    assert store.load().snapshot.bookmark.positions == {PLACE: "0"}
     assert process.health.checkpoint == store.newest()
 
 
@@ -198,10 +211,10 @@ def test_nothing_new_is_no_new_checkpoint():
 
 def test_told_to_stop_it_leaves_a_checkpoint(truth):
     log, store = Log(VALUES, [10]), Remembered()
-    process = Process(log, store, pace=Pace(10, NEVER, 1000), until_end=False)
-    process.run(after_round=lambda: process.stop.set() if process.worker._positions == {"0": "30"} else None)
-    _, snapshot = store.load()
-    assert snapshot.positions == {PLACE: "30"}
+    process = Process(log, store, pace=Pace(NEVER, 1000), most=10, until_end=False)
+    process.run(after_round=lambda: process.stop.set() if process.worker._bookmark.positions == {"0": "30"} else None)
+    snapshot = store.load().snapshot
+    assert snapshot.bookmark.positions == {PLACE: "30"}
     truth.check(snapshot, log.letters)
     assert not process.health.ready
 
@@ -209,22 +222,22 @@ def test_told_to_stop_it_leaves_a_checkpoint(truth):
 @pytest.mark.parametrize(("every", "saves"), [(10, 6), (25, 2 + 1), (60, 1), (1000, 1)])
 def test_checkpoints_by_count(every, saves):
     plan = Plan()
-    Process(Log(VALUES, [10] if every == 10 else [5]), FaultyStore(plan), plan, pace=Pace(500, NEVER, every)).run()
+    Process(Log(VALUES, [10] if every == 10 else [5]), FaultyStore(plan), plan, pace=Pace(NEVER, every)).run()
     assert plan.history.count("save") == saves
 
 
 def test_checkpoints_by_time():
     plan = Plan()
-    Process(Log(VALUES, [10]), FaultyStore(plan), plan, pace=Pace(500, 0.0, 1000)).run()
+    Process(Log(VALUES, [10]), FaultyStore(plan), plan, pace=Pace(0.0, 1000)).run()
     assert plan.history.count("save") == 6
     plan = Plan()
-    Process(Log(VALUES, [10, 0, 0]), FaultyStore(plan), plan, pace=Pace(500, 0.0, 1000)).run()
+    Process(Log(VALUES, [10, 0, 0]), FaultyStore(plan), plan, pace=Pace(0.0, 1000)).run()
     assert plan.history.count("save") == 6, "not when there is nothing new"
 
 
 def test_letters_go_out_before_anything_else_is_taken():
     plan = Plan()
-    Process(Log(VALUES, [8]), FaultyStore(plan), plan, pace=Pace(500, NEVER, 1)).run()
+    Process(Log(VALUES, [8]), FaultyStore(plan), plan, pace=Pace(NEVER, 1)).run()
     rounds = "".join({"poll": "p", "append": "a", "save": "s"}.get(name, "") for name in plan.history)
     assert set(rounds.split("p")[1:]) == {"as"}
 
@@ -259,7 +272,7 @@ def test_told_to_stop_it_still_keeps_the_letters_first(truth):
 
     process = Process(log, store, plan, sink=sink)
     process.run()
-    assert store.kept.positions == {PLACE: "30"}
+    assert store.kept.bookmark.positions == {PLACE: "30"}
     assert log.letters
 
 
@@ -284,7 +297,7 @@ def test_a_letter_fits_a_message():
 def test_without_a_dead_letter_log_rejects_are_only_counted(truth):
     log, store = Log(VALUES), Remembered()
     Process(log, store, sink=lambda: None).run()
-    assert store.load()[1].rejects == truth.last.rejects
+    assert store.load().snapshot.rejects == truth.last.rejects
     assert log.letters == []
 
 
@@ -307,7 +320,7 @@ def test_what_is_away_is_waited_for_and_said_once(truth, caplog):
     assert [record.getMessage() for record in caplog.records] == ["the broker is away; trying again"]
     assert process.health.trouble == ""
     assert process.health.source_up
-    truth.check(store.load()[1], log.letters)
+    truth.check(store.load().snapshot, log.letters)
 
 
 class Away(Remembered):
@@ -317,61 +330,196 @@ class Away(Remembered):
         super().__init__()
         self.left = saves
 
-    def save(self, snapshot: Snapshot):
+    def save(self, snapshot: Snapshot, segments=NO_SEGMENTS):
         if self.left:
             self.left -= 1
             raise StoreDown("the store is away")
-        return super().save(snapshot)
+        return super().save(snapshot, segments)
 
 
 def test_learning_goes_on_while_the_store_is_away(truth):
     log, store = Log(VALUES, [5]), Away(4)
-    process = Process(log, store, pace=Pace(500, NEVER, 5))
-    positions: list[str] = []
-    process.run(after_round=lambda: positions.append(store.load()[1].positions[PLACE]))
-    # The first four rounds end in a failed checkpoint; the fifth one's holds what all of them learned.
-    assert positions[0] == "25"
+    process = Process(log, store, pace=Pace(NEVER, 5))
+    saved: list[tuple[str, bool]] = []
+    process.run(
+        after_round=lambda: saved.append((process.worker._bookmark.positions["0"], store.newest() is not None))
+    )
+    # Four checkpoints fail, each begun after a round; learning goes on, and the fifth holds what all rounds learned.
+    assert saved[:6] == [(str(5 * n), n == 6) for n in range(1, 7)]
     assert process.health.store_up
     assert process.registry.get_sample_value("onepass_checkpoint_failures_total", {"model": "m", "reason": "down"}) == 4
-    truth.check(store.load()[1], log.letters)
+    truth.check(store.load().snapshot, log.letters)
 
 
 def test_a_store_that_stays_away_does_not_keep_it_from_ending_and_is_no_success(monkeypatch):
     monkeypatch.setattr(service.worker, "FINISH_SECONDS", 0.05)
     with pytest.raises(Unsaved, match="stopped without a last checkpoint"):
-        Process(Log(VALUES), Away(10**9), pace=Pace(500, NEVER, 1000)).run()
+        Process(Log(VALUES), Away(10**9), pace=Pace(NEVER, 1000)).run()
 
 
 def test_positions_of_another_log_are_refused():
     store = Remembered()
     Process(Log(VALUES), store).run()
-    manifest, snapshot = store.load()
-    store.save(snapshot._replace(positions={"kafka:other/0": "3"}))
+    manifest, snapshot, _ = store.load()
+    store.save(snapshot._replace(bookmark=Bookmark({"kafka:other/0": "3"}, {})))
     with pytest.raises(SourceLost, match="kafka:other"):
         Process(Log(VALUES), store).run()
     assert manifest.generation == 1
 
 
-def test_fenced_it_stops_and_writes_nothing_more():
-    class Taken(Remembered):
-        saves = 0
+class Shared(Remembered):
+    """A store in which others write too, as the test says."""
 
-        def save(self, _: Snapshot):
-            self.saves += 1
-            raise Fenced("another learner")
+    def __init__(self, *standings: Standing) -> None:
+        super().__init__()
+        self.standings = list(standings)
+        self.acquired = 0
+        self.refusing = 0
 
-    store = Taken()
-    with pytest.raises(Fenced):
-        Process(Log(VALUES, [5]), store).run()
-    assert store.saves == 1
+    def acquire(self) -> Standing:
+        self.acquired += 1
+        self.disturbed = False
+        return self.standings.pop(0) if self.standings else Standing.GO_ON
+
+    def save(self, snapshot: Snapshot, segments=NO_SEGMENTS):
+        if self.refusing:
+            self.refusing -= 1
+            self.disturbed = True
+            raise Fenced("another learner has taken over")
+        return super().save(snapshot, segments)
+
+
+def test_fenced_by_a_foreign_history_it_begins_there(truth):
+    """Another learner has gone on from 10 to 20 meanwhile; what this one had learned on its own is dropped."""
+    log, store = Log(VALUES, [10]), Shared(Standing.RELOAD, Standing.RELOAD)
+
+    def replace() -> None:
+        if process.worker._bookmark.positions == {"0": "40"} and store.acquired == 1:
+            store.save(truth.snapshots["20"])
+            store.refusing = 1
+
+    process = Process(log, store, pace=Pace(NEVER, 10))
+    process.run(after_round=replace)
+    assert store.acquired == 2
+    assert process.registry.get_sample_value("onepass_fenced_total", {"model": "m"}) == 1
+    truth.check(store.load().snapshot, log.letters)
+    assert store.load().snapshot.events == truth.last.events
+
+
+def test_fenced_by_its_own_past_it_writes_on_top(truth):
+    """The store went back in time: nothing is learned twice, and the newer state is there again at once."""
+    log, store = Log(VALUES, [10]), Shared(Standing.RELOAD, Standing.GO_ON)
+
+    def back_in_time() -> None:
+        if process.worker._bookmark.positions == {"0": "40"} and store.acquired == 1:
+            store._kept = None
+            store.refusing = 1
+
+    process = Process(log, store, pace=Pace(NEVER, 10))
+    process.run(after_round=back_in_time)
+    assert process.registry.get_sample_value("onepass_events_total", {"model": "m", "result": "learned"}) == (
+        truth.last.events
+    ), "each event once"
+    truth.check(store.load().snapshot, log.letters)
+
+
+def test_what_the_store_lost_is_written_again_though_nothing_is_learned():
+    log, store = Log(VALUES), Shared(Standing.RELOAD, Standing.GO_ON)
+    process = Process(log, store, pace=Pace(0.0, 1000), until_end=False)
+    rounds = []
+
+    def flush() -> None:
+        rounds.append(1)
+        if len(rounds) == 3:
+            store._kept, store.disturbed = None, True
+        if len(rounds) == 6:
+            assert store.newest() is not None
+            process.stop.set()
+
+    process.run(after_round=flush)
+
+
+def test_standing_by_it_follows_and_then_takes_over(truth):
+    log, store = Log(VALUES), Shared(Standing.WAIT, Standing.WAIT, Standing.RELOAD)
+    store.save(truth.snapshots["30"])
+    process = Process(log, store)
+    seen = []
+    process.run(after_round=lambda: seen.append((process.health.ready, process.health.checkpoint.events)))
+    assert seen[0] == (True, truth.snapshots["30"].events)
+    assert "standing by" in process.health.trouble or process.health.trouble == ""
+    assert process.registry.get_sample_value("onepass_events_total", {"model": "m", "result": "learned"}) == (
+        truth.last.events - truth.snapshots["30"].events
+    )
+    truth.check(store.load().snapshot, truth.rejected.values())
+
+
+def test_frozen_it_is_the_newest_generation_and_learns_nothing(truth):
+    log, store = Log(VALUES, [10]), Shared(Standing.RELOAD)
+    process = Process(log, store, pace=Pace(NEVER, 20), until_end=True)
+    rounds = []
+
+    def freeze() -> None:
+        at = process.worker._bookmark.positions["0"]
+        if at == "30" and not rounds:
+            store.frozen, store.disturbed = Freeze(1.0, store.newest().generation), True
+        if store.frozen is not None and not store.disturbed:
+            rounds.append(process.health.frozen)
+            assert int(process.model.progress.events[0]) == store.newest().events
+            if len(rounds) == 4:
+                store.frozen = None
+
+    process.run(after_round=freeze)
+    assert rounds[-1] is True
+    assert not process.health.frozen
+    kept = store.load().snapshot
+    truth.check(kept, log.letters)
+    assert [type(entry) for entry in kept.lineage.entries].count(Frozen) == 1
+
+
+def test_learning_pauses_when_too_much_is_in_no_checkpoint(truth):
+    log, store = Log(VALUES, [5]), Away(8)
+    process = Process(log, store, pace=Pace(NEVER, 5, unsaved_events=20))
+    most = []
+    process.run(after_round=lambda: most.append((process.keeper.unsaved, process.health.trouble)))
+    assert max(unsaved for unsaved, _ in most) == 20
+    truth.check(store.load().snapshot, log.letters)
+    assert any("pauses" in trouble for _, trouble in most)
+
+
+def test_a_gap_is_recorded_counted_and_passed():
+    log, store = Log(VALUES), Remembered()
+    log.first = 25
+    process = Process(log, store)
+    process.run()
+    kept = store.load().snapshot
+    assert kept.lineage.entries == (Lost("0", "0", "25", 25, "retention"), Run("0", "25", "60", 35))
+    labels = {"model": "m", "reason": "retention"}
+    assert process.registry.get_sample_value("onepass_events_lost_total", labels) == 25
+    assert process.health.lost == 25
+
+
+def test_durable_positions_are_told_to_the_log():
+    log = Log(VALUES, [10])
+    Process(log, Remembered(), pace=Pace(NEVER, 10)).run()
+    assert log.settled == {"0": "60"}
+
+
+def test_told_by_the_watchdog_it_connects_anew(truth):
+    log, store, plan = Log(VALUES, [10]), Remembered(), Plan()
+    process = Process(log, store, plan)
+    process.run(
+        after_round=lambda: process.worker.renew_source() if plan.history.count("poll") == 3 else None,
+    )
+    assert plan.history.count("open") == 2
+    truth.check(store.load().snapshot, log.letters)
 
 
 def test_another_models_checkpoint_stops_it():
     store = Remembered()
     log = Log(VALUES)
     Process(log, store).run()
-    manifest, snapshot = store.load()
-    store._kept = (manifest, snapshot._replace(model=snapshot.model | {"learner": {"kind": "other"}}))
+    manifest, snapshot, _ = store.load()
+    store._kept = Loaded(manifest, snapshot._replace(model=snapshot.model | {"learner": {"kind": "other"}}))
     with pytest.raises(Mismatch):
         Process(log, store).run()
     assert store.newest() == manifest

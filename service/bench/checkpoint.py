@@ -1,0 +1,93 @@
+"""`onepass bench checkpoint`: how long learning stands still for a checkpoint, and how much of the model it holds."""
+
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+
+from learners.batch import Ints
+from learners.learner import flatten
+from learners.registry import make
+from service.bench.report import Bar, document
+from service.events import Decoder, Event
+from service.model import Model
+from service.settings import Features, Label, Limits
+from service.touched import Frozen
+
+SMALL, LARGE = 18, 24
+"""Bits of the features: a model that is copied whole, and one of which the touched slots are."""
+
+TOUCHED = 0.01
+"""Share of the slots that are touched between two checkpoints."""
+
+LEARNERS = {"pa1": "pa1", "scaled pa1": {"kind": "scaled", "base": "pa1"}}
+
+
+def bench_checkpoint(*, quick: bool) -> dict[str, Any]:
+    """The whole benchmark as one document."""
+    pauses = _pauses(5 if quick else 15)
+    return document({"pauses": pauses}, _pause_bars(pauses))
+
+
+def _pauses(rounds: int) -> dict[str, dict[str, dict[str, float]]]:
+    """Median pause and the bytes of each form of checkpoint, by learner; all take turns."""
+    draws = np.random.default_rng(0)
+    models = {(name, bits): _model(spec, bits) for name, spec in LEARNERS.items() for bits in (SMALL, LARGE)}
+    times: dict[tuple[str, str], list[float]] = {}
+    table: dict[str, dict[str, dict[str, float]]] = {}
+    for _ in range(rounds):
+        for (name, bits), model in models.items():
+            for form in ("whole", "delta"):
+                title = f"{form} 2^{bits}"
+                seconds, frozen = _pause(model, _events(draws, 1 << bits), whole=form == "whole")
+                taken = times.setdefault((title, name), [])
+                taken.append(1e3 * seconds)
+                table.setdefault(title, {})[name] = {
+                    "milliseconds": statistics.median(taken),
+                    "longest": max(taken),
+                    "megabytes": _bytes(frozen) / 1e6,
+                }
+    return table
+
+
+def _model(spec: Any, bits: int) -> Model:
+    features, label = Features(bits=bits), Label()
+    model = Model(make(spec), features, label, Decoder(features, label, Limits()))
+    for array in flatten(model.state).values():
+        np.add(array, 0, out=array)  # every page is there before the clock runs
+    model.frozen(whole=True)
+    return model
+
+
+def _events(draws: np.random.Generator, dim: int) -> list[Event]:
+    """Some hundred rows that touch the share of all slots, anywhere."""
+    slots: Ints = 1 + draws.integers(dim - 1, size=round(1.006 * TOUCHED * dim))  # some are drawn twice
+    rows = [np.unique(row).tolist() for row in np.array_split(slots, 200)]
+    return [Event([0, *row], [1.0] * (len(row) + 1), str(n % 2), 1.0) for n, row in enumerate(rows)]
+
+
+def _pause(model: Model, events: list[Event], *, whole: bool) -> tuple[float, Frozen]:
+    """Seconds for which the model learns nothing, after these events."""
+    model.learn(events)
+    started = time.perf_counter()
+    frozen = model.frozen(whole=whole)
+    return time.perf_counter() - started, frozen
+
+
+def _bytes(frozen: Frozen) -> int:
+    return sum(array.nbytes for array in frozen.arrays.values()) + (0 if frozen.slots is None else frozen.slots.nbytes)
+
+
+def _pause_bars(pauses: dict[str, dict[str, dict[str, float]]]) -> list[Bar]:
+    bars = []
+    for name in LEARNERS:
+        whole, large, delta = (
+            pauses[form][name] for form in (f"whole 2^{SMALL}", f"whole 2^{LARGE}", f"delta 2^{LARGE}")
+        )
+        bars += [
+            Bar(f"{name}: pause at 2^{SMALL} slots, whole, in ms", whole["milliseconds"], "<=", 5.0),
+            Bar(f"{name}: pause at 2^{LARGE} slots, 1 % touched, in ms", delta["milliseconds"], "<=", 50.0),
+            Bar(f"{name}: bytes of that delta over the model's", delta["megabytes"] / large["megabytes"], "<=", 0.05),
+        ]
+    return bars
