@@ -22,6 +22,7 @@ COMMANDS = {
     "serve": ("service.cli.roles", "only serve, following the checkpoints of a learner"),
     "replay": ("service.cli.replay", "one honest pass over a file"),
     "produce": ("service.cli.produce", "feed a file's events to a topic or stream"),
+    "checkpoints": ("service.cli.checkpoints", "versions of a model: list, compare, go back, carry, freeze"),
     "bench": ("service.cli.bench", "measured claims: speed beside peers, cost as the dimension grows"),
     "learners": ("service.cli.learners", "every learner, with its parameters and its paper"),
 }
@@ -36,7 +37,7 @@ class Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line."""
-    summary = "\n".join(f"  {name:9} {text}" for name, (_, text) in COMMANDS.items())
+    summary = "\n".join(f"  {name:11} {text}" for name, (_, text) in COMMANDS.items())
     parser = Parser(
         "onepass",
         description="Learn a classifier from a message queue in one pass, and serve it while it learns.",

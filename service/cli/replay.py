@@ -14,6 +14,7 @@ from learners.evaluation import report
 from learners.learner import Learner, state_digest
 from learners.registry import make
 from learners.warmup import warm
+from service.cli.lineage import replay_lineage
 from service.cli.passes import further_passes
 from service.cli.shaping import add_file_flags, scanned
 from service.configuration import load
@@ -39,7 +40,7 @@ class Plan(NamedTuple):
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    add_file_flags(parser)
+    add_file_flags(parser, needed=False)
     parser.add_argument("--config", type=Path, metavar="F", help="take features, label and learner from a model's file")
     parser.add_argument("--test", type=Path, metavar="DATA", help="rows for the frozen model to score afterwards")
     parser.add_argument("--learner", action="append", metavar="L", help="kind, kind:C=0.1 or JSON; may be repeated")
@@ -51,12 +52,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shuffle", type=int, metavar="SEED", help="permute the rows (default: file order)")
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N rows of the order")
     parser.add_argument("--passes", type=int, default=1, metavar="N", help="passes over the rows (default: 1)")
+    parser.add_argument("--lineage", action="store_true", help="instead of DATA: a checkpoint's own log, and compare")
+    parser.add_argument("--generation", type=int, metavar="G", help="with --lineage: which one (default: the newest)")
     parser.add_argument("--json", action="store_true", help="one JSON document")
-    parser.epilog = "example:\n  onepass replay heart.svm.gz --learner pa1:C=0.01 --scale gn --shuffle 0 --json"
+    parser.epilog = (
+        "example:\n  onepass replay heart.svm.gz --learner pa1:C=0.01 --scale gn --shuffle 0 --json\n"
+        "  onepass replay --config fraud.yaml --lineage"
+    )
 
 
 def execute(command: str, arguments: argparse.Namespace) -> int:
-    del command
+    if arguments.lineage:
+        _check_alone(arguments)
+        return replay_lineage(command, arguments)
+    if arguments.data is None:
+        raise BadSettings(f"DATA is missing, or --config F --lineage; see onepass {command} --help")
+    if arguments.generation is not None:
+        raise BadSettings("--generation goes with --lineage")
     if arguments.limit is not None and arguments.limit < 1:
         raise BadSettings("--limit must be at least 1")
     with refused():
@@ -68,6 +80,16 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
         for run in runs:
             print(_in_words(run))
     return 0
+
+
+def _check_alone(arguments: argparse.Namespace) -> None:
+    """A checkpoint says itself what was learned and how."""
+    if arguments.config is None:
+        raise BadSettings("--lineage needs --config F")
+    for name in ("data", "test", "learner", "scale", "average", "multiclass", "positive", "bits", "shuffle", "limit"):
+        if getattr(arguments, name) not in (None, []) and getattr(arguments, name) is not False:  # a seed may be 0
+            flag = "DATA" if name == "data" else f"--{name}"
+            raise BadSettings(f"--lineage takes everything from the checkpoint: leave out {flag}")
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:

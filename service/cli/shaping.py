@@ -6,8 +6,9 @@ from pathlib import Path
 from service.files import DataFile, scan
 
 
-def add_file_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data", type=Path, metavar="DATA", help="svmlight, CSV or JSON lines, plain or gzip")
+def add_file_flags(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
+    help_text = "svmlight, CSV or JSON lines, plain or gzip"
+    parser.add_argument("data", type=Path, metavar="DATA", nargs=None if needed else "?", help=help_text)
     parser.add_argument("--label", default="label", metavar="COL", help="field of the label (default: label)")
     parser.add_argument("--text", action="append", default=[], metavar="FIELD", help="a text field; may be repeated")
     parser.add_argument("--drop", action="append", default=[], metavar="COL", help="a column to leave out; repeatable")

@@ -1,0 +1,127 @@
+"""The same in words and tables, for people."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+HEADINGS = ("generation", "age", "events", "error rate", "size", "parts", "origin", "state")
+SHORT = 12
+"""Digits of a digest that are shown in a table."""
+UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def age(seconds: float) -> str:
+    for size, unit in UNITS:
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= 1000
+    return f"{count:,.1f} GB"
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns as wide as they need to be, numbers and all to the right."""
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    return ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in (headings, *rows)]
+
+
+def list_of(generations: Sequence[dict[str, Any]]) -> str:
+    if not generations:
+        return "no checkpoint yet"
+    lines = table(HEADINGS, [_row(entry) for entry in generations if "broken" not in entry])
+    return "\n".join(lines + [f"broken: {entry['broken']}" for entry in generations if "broken" in entry])
+
+
+def _row(entry: dict[str, Any]) -> tuple[str, ...]:
+    deltas = entry["parts"] - 1
+    return (
+        f"{entry['generation']:,}",
+        age(entry["age_seconds"]),
+        f"{entry['events']:,}",
+        f"{entry['error_rate']:.4f}",
+        size(entry["size"]),
+        "base" if deltas <= 0 else f"base+{deltas}",
+        entry["origin"],
+        entry["state_digest"][:SHORT] if entry["state_digest"] else "-",
+    )
+
+
+def page(entry: dict[str, Any]) -> str:
+    """One generation."""
+    lineage = entry["lineage"]
+    lines = [
+        f"generation {entry['generation']:,}, {entry['origin']}",
+        f"created    {moment(entry['created'])}, {age(entry['age_seconds'])} ago",
+        f"events     {entry['events']:,}, {entry['errors']:,} errors ({entry['error_rate']:.4f})",
+        f"state      {entry['state_digest']}",
+        *(f"{part:10} {made_with}" for part, made_with in entry["model"].items()),
+        f"classes    {', '.join(entry['classes']) or '-'}",
+        *(f"position   {partition}: {_spelled(at)}" for partition, at in sorted(entry["positions"].items())),
+        *(f"mark       {partition or 'log'}: {mark}" for partition, mark in sorted(entry["marks"].items())),
+        f"rejects    {', '.join(f'{reason} {count:,}' for reason, count in entry['rejects'].items()) or '-'}",
+        *(f"lost       {_lost(lost)}" for lost in entry["lost"]),
+        f"history    {lineage['records']:,} records in {lineage['runs']:,} runs, checksum {lineage['checksum']}",
+        f"           {lineage['sealed_segments']:,} sealed segments",
+        f"           rolled back {lineage['rolled_back']} times, frozen {lineage['frozen']} times",
+    ]
+    if lineage["broken"]:
+        lines.append(f"broken     {lineage['broken']}: only the newest entries are told")
+    rows = [
+        (array["name"], "x".join(map(str, array["shape"])) or "1", array["dtype"], size(array["bytes"]))
+        for array in entry["arrays"]
+    ]
+    return "\n".join([*lines, *table(("array", "shape", "type", "size"), rows)])
+
+
+def _lost(lost: dict[str, Any]) -> str:
+    counted = f"{lost['events']:,} events" if lost["events"] else "events nobody can count"
+    way = f"partition {lost['partition']} from {_spelled(lost['start'])} to {_spelled(lost['end'])}"
+    return f"{way}: {counted} ({lost['reason']})"
+
+
+def changes(found: dict[str, Any]) -> str:
+    """From one generation to another."""
+    rate = "-" if found["error_rate"] is None else f"{found['error_rate']:.4f}"
+    lines = [
+        f"from generation {found['from']:,} to {found['to']:,}",
+        f"events     {found['events']:+,}, errors {found['errors']:+,}, error rate between them {rate}",
+        *(f"position   {_way(moved)}" for moved in found["positions"]),
+        *(f"setting    {path}: {before} -> {after}" for path, (before, after) in found["settings"].items()),
+        *(f"class      {name} is new" for name in found["classes_added"]),
+        *(f"rejects    {reason} {count:+,}" for reason, count in found["rejects"].items() if count),
+    ]
+    for array in found["arrays"]:
+        if "norm" not in array:
+            lines.append(f"array      {array['name']}: {array['from']} -> {array['to']}")
+            continue
+        norm = array["norm"] if isinstance(array["norm"], str) else f"{array['norm']:.6g}"
+        lines.append(
+            f"array      {array['name']}: |change| {norm}, {array['changed']:,} of {array['slots']:,} slots changed"
+        )
+        lines += [f"             slot {_place(one)}: {one['from']} -> {one['to']}" for one in array["largest"]]
+    return "\n".join(lines)
+
+
+def _way(moved: dict[str, Any]) -> str:
+    far = "" if moved["moved"] is None else f" ({moved['moved']:+,})"
+    return f"{moved['partition']}: {_spelled(moved['from'])} -> {_spelled(moved['to'])}{far}"
+
+
+def _place(change: dict[str, Any]) -> str:
+    return f"{change['slot']:,}" + (f" of row {change['row']:,}" if change["row"] else "")
+
+
+def _spelled(position: str | None) -> str:
+    if not position:
+        return "its beginning"
+    return f"{int(position):,}" if position.isdecimal() else position

@@ -1,0 +1,164 @@
+"""What is to be said of generations, as plain values: the JSON of `onepass checkpoints`, and what its tables show."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.checkpoints import Manifest
+from service.lineage import Broken, Entry, Lineage, Lost, Run, history
+from service.snapshot import Snapshot
+
+LARGEST = 5
+"""How many single changes of an array are named."""
+
+
+def listed(manifest: Manifest | str, now: float) -> dict[str, Any]:
+    """A generation in a list; a broken one has only words."""
+    if isinstance(manifest, str):
+        return {"broken": manifest}
+    return {
+        "generation": manifest.generation,
+        "created": manifest.created,
+        "age_seconds": round(max(0.0, now - manifest.created), 3),
+        "events": manifest.events,
+        "errors": manifest.errors,
+        "error_rate": manifest.errors / max(1, manifest.events),
+        "size": manifest.size,
+        "parts": len(manifest.parts),
+        "origin": manifest.origin,
+        "state_digest": manifest.state_digest,
+    }
+
+
+def described(
+    manifest: Manifest, snapshot: Snapshot, fetch: Callable[[str], bytes | None], now: float
+) -> dict[str, Any]:
+    """All of a generation but the numbers in its arrays."""
+    return {
+        **listed(manifest, now),
+        "commit": manifest.commit,
+        "parent": manifest.parent,
+        "model": snapshot.model,
+        "classes": snapshot.classes,
+        "positions": snapshot.bookmark.positions,
+        "marks": snapshot.bookmark.marks,
+        "rejects": dict(sorted(snapshot.rejects.items())),
+        **_told(snapshot.lineage, fetch),
+        "arrays": [
+            {"name": name, "dtype": array.dtype.str, "shape": list(array.shape), "bytes": array.nbytes}
+            for name, array in snapshot.arrays.items()
+        ],
+        "state_digest": snapshot.digested().state_digest,
+    }
+
+
+def _told(lineage: Lineage, fetch: Callable[[str], bytes | None]) -> dict[str, Any]:
+    """A summary of the history, and every stretch that was passed over; a broken history is said so."""
+    fetched: list[str] = []
+
+    def counted(name: str) -> bytes | None:
+        fetched.append(name)
+        return fetch(name)
+
+    entries: list[Entry] = list(lineage.entries)
+    broken = None
+    try:
+        entries = list(history(lineage, counted))
+    except Broken as error:
+        broken = str(error)
+    kinds = Counter(type(entry).__name__ for entry in entries)
+    return {
+        "lost": [
+            {"partition": e.partition, "start": e.start, "end": e.end, "events": e.events, "reason": e.reason}
+            for e in entries
+            if isinstance(e, Lost)
+        ],
+        "lineage": {
+            "runs": kinds["Run"],
+            "records": sum(entry.records for entry in entries if isinstance(entry, Run)),
+            "rolled_back": kinds["Rolled"],
+            "frozen": kinds["Frozen"],
+            "sealed_segments": len(fetched),
+            "checksum": f"{lineage.checksum:08x}",
+            "broken": broken,
+        },
+    }
+
+
+def difference(one: tuple[int, Snapshot], other: tuple[int, Snapshot]) -> dict[str, Any]:
+    """What happened from the one generation to the other."""
+    (generation, before), (later, after) = one, other
+    events, errors = after.events - before.events, after.errors - before.errors
+    positions = sorted(before.bookmark.positions.keys() | after.bookmark.positions.keys())
+    return {
+        "from": generation,
+        "to": later,
+        "events": events,
+        "errors": errors,
+        "error_rate": errors / events if events > 0 else None,
+        "positions": [_moved(key, before, after) for key in positions],
+        "settings": _changes(before.model, after.model),
+        "classes_added": [name for name in after.classes if name not in before.classes],
+        "rejects": {
+            reason: after.rejects.get(reason, 0) - before.rejects.get(reason, 0)
+            for reason in sorted(before.rejects.keys() | after.rejects.keys())
+        },
+        "arrays": [
+            _change(name, before.arrays.get(name), after.arrays.get(name))
+            for name in sorted(before.arrays.keys() | after.arrays.keys())
+            if name.startswith("state/")
+        ],
+    }
+
+
+def _moved(key: str, before: Snapshot, after: Snapshot) -> dict[str, Any]:
+    start, end = before.bookmark.positions.get(key), after.bookmark.positions.get(key)
+    counted = start is not None and end is not None and start.isdecimal() and end.isdecimal()
+    return {"partition": key, "from": start, "to": end, "moved": int(end or 0) - int(start or 0) if counted else None}
+
+
+def _changes(one: Any, other: Any, path: str = "") -> dict[str, list[Any]]:
+    """Settings that differ, by their dotted names: before and after."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        found: dict[str, list[Any]] = {}
+        for key in [*one, *(key for key in other if key not in one)]:
+            found |= _changes(one.get(key), other.get(key), f"{path}.{key}" if path else key)
+        return found
+    return {} if one == other else {path: [one, other]}
+
+
+def _change(name: str, one: NDArray[Any] | None, other: NDArray[Any] | None) -> dict[str, Any]:
+    if one is None or other is None or one.shape != other.shape or one.dtype != other.dtype:
+        return {"name": name, "from": _form(one), "to": _form(other)}
+    width = one.shape[-1] if one.shape else 1
+    before, after = np.ascontiguousarray(one).reshape(-1), np.ascontiguousarray(other).reshape(-1)
+    bits = np.dtype(f"u{one.dtype.itemsize}")  # so that NaN is what it was, and 0 and -0 are two values
+    places = np.flatnonzero(before.view(bits) != after.view(bits))
+    with np.errstate(all="ignore"):
+        moved = np.abs(after[places].astype(np.float64) - before[places].astype(np.float64))
+        norm = float(np.sqrt(np.square(moved).sum()))
+    order = np.argsort(-np.nan_to_num(moved, nan=np.inf), kind="stable")[:LARGEST]
+    return {
+        "name": name,
+        "norm": _number(norm),
+        "slots": width,
+        "changed": int(np.unique(places % width).size),
+        "largest": [
+            {"row": int(place // width), "slot": int(place % width)}
+            | {"from": _number(before[place]), "to": _number(after[place])}
+            for place in places[order]
+        ],
+    }
+
+
+def _form(array: NDArray[Any] | None) -> str | None:
+    return None if array is None else f"{array.dtype.str}{list(array.shape)}"
+
+
+def _number(value: Any) -> float | int | str:
+    """JSON has no word for NaN and infinity."""
+    number: float | int = value.item() if isinstance(value, np.generic) else value
+    return number if np.isfinite(number) else str(number)
