@@ -61,7 +61,8 @@ def check_address(url: str, *, appendable: bool = False) -> None:
 def log_name(url: str) -> str:
     """Which log an address means, whatever the way to it: positions in one mean nothing in another."""
     address = _split(url)
-    return f"{address.scheme.removesuffix('s')}:{address.path.rpartition('/')[2]}"
+    scheme = "redis" if address.scheme == "rediss" else address.scheme
+    return f"{scheme}:{address.path.rpartition('/')[2]}"
 
 
 def create_log(url: str, options: Options = PLAIN) -> None:
