@@ -102,10 +102,12 @@ class Life:
 
     def feed(self, messages=SLICE):
         """Append the next messages of the stream to the log."""
-        fed = mixed(len(self.messages) + 1, messages)
-        for first in range(0, messages, 500):
-            self._sink.append([Entry(message) for message in fed[first : first + 500]])
-        self.messages += fed
+        self.append(mixed(len(self.messages) + 1, messages))
+
+    def append(self, messages):
+        for first in range(0, len(messages), 500):
+            self._sink.append([Entry(message) for message in messages[first : first + 500]])
+        self.messages += messages
 
     def config(self):
         """A new file of the model's configuration, with a port of its own."""
@@ -166,9 +168,17 @@ class Life:
         """Finish, and compare with a quiet pass; only for a log of one partition."""
         final = self.finish()
         self.counts_are_exact(final)
-        quiet = self._replayed()
+        quiet = self.replayed(self.messages)
         assert {key: final[key] for key in SAME} == {key: quiet[key] for key in SAME}
         assert self.snapshot().state_digest == quiet["state_digest"]
+
+    def replayed(self, messages):
+        """What one quiet pass over messages gives."""
+        data = self.folder / f"{self.name}.jsonl"
+        data.write_bytes(b"\n".join(messages) + b"\n")
+        config = self.folder / f"{self.name}-quiet.yaml"
+        config.write_text(yaml.safe_dump({**self._settings, "store": {"url": "redis://127.0.0.1:1/0"}}))
+        return self._command("quiet", ["replay", data, "--config", config, "--json"])
 
     def counts_are_exact(self, final):
         assert final["lag"] == 0
@@ -189,13 +199,6 @@ class Life:
             process.kill()
         self._sink.close()
         self._reading.close()
-
-    def _replayed(self):
-        data = self.folder / f"{self.name}.jsonl"
-        data.write_bytes(b"\n".join(self.messages) + b"\n")
-        config = self.folder / f"{self.name}-quiet.yaml"
-        config.write_text(yaml.safe_dump({**self._settings, "store": {"url": "redis://127.0.0.1:1/0"}}))
-        return self._command("quiet", ["replay", data, "--config", config, "--json"])
 
     def _command(self, name, arguments):
         output, errors = self.folder / f"{self.name}-{name}.out", self.folder / f"{self.name}-{name}.err"
