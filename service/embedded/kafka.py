@@ -83,13 +83,16 @@ class KafkaBroker:
 
 
 @contextmanager
-def kafka_broker(folder: Path) -> Iterator[KafkaBroker]:
-    """Run a broker on `folder` and stop it at the end; with KAFKA_BOOTSTRAP set, only name that one."""
+def kafka_broker(folder: Path, *, advertised: int | None = None) -> Iterator[KafkaBroker]:
+    """Run a broker on `folder` and stop it at the end; with KAFKA_BOOTSTRAP set, only name that one.
+
+    Clients are sent to the port `advertised`, if there is one: that of a proxy before the broker.
+    """
     theirs = os.environ.get(BOOTSTRAP)
     if theirs:
         yield KafkaBroker(theirs)
         return
-    broker = _prepare(folder.resolve())
+    broker = _prepare(folder.resolve(), advertised)
     broker.start()
     try:
         yield broker
@@ -128,7 +131,7 @@ def jars() -> Path:
     return whole
 
 
-def _prepare(folder: Path) -> KafkaBroker:
+def _prepare(folder: Path, advertised: int | None) -> KafkaBroker:
     """The broker of `folder`, not started; formats it unless it is, and a formatted one keeps its ports."""
     java = _tool("java", "a Java 17 runtime (java)")
     run = [
@@ -145,7 +148,7 @@ def _prepare(folder: Path) -> KafkaBroker:
         folder.mkdir(parents=True, exist_ok=True)
         port = free_port()
         address.write_text(f"{HOST}:{port}")
-        properties.write_text(_properties(data, port, free_port(other_than=port)))
+        properties.write_text(_properties(data, port, free_port(other_than=port), advertised or port))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         formatting = ["kafka.tools.StorageTool", "format", "--standalone", f"--cluster-id={cluster}"]
         done = subprocess.run(
@@ -166,12 +169,12 @@ def _prepare(folder: Path) -> KafkaBroker:
     return KafkaBroker(address.read_text(), server)
 
 
-def _properties(data: Path, port: int, controller: int) -> str:
+def _properties(data: Path, port: int, controller: int, advertised: int) -> str:
     settings = {
         "process.roles": "broker,controller",
         "node.id": 1,
         "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller}",
-        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{advertised}",
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.bootstrap.servers": f"{HOST}:{controller}",
         "log.dirs": data.as_posix(),
