@@ -23,7 +23,7 @@ class Background(Generic[T]):
 
     def wait(self, seconds: float) -> bool:
         """Whether it was done within this time."""
-        self._thread.join(max(0.0, seconds))
+        self._thread.join(min(max(0.0, seconds), threading.TIMEOUT_MAX))
         return self.done
 
     def result(self) -> T:

@@ -112,6 +112,7 @@ class Keeper:
         self._settled = False
         if standing is Standing.WAIT:
             self._current = False  # by the time it is our turn the memory may be anything
+            self._records, self._owed, self.trouble = 0, False, ""  # so nothing of it is left to be saved
             return None
         self._freeze = self._store.frozen
         begin = None
@@ -127,7 +128,7 @@ class Keeper:
     def _load(self) -> Bookmark:
         begin = self._restart.begin()
         self._recorder = begin.recorder
-        self._records, self._owed, self._current = 0, False, True
+        self._records, self._owed, self._current, self.trouble = 0, False, True, ""
         return begin.bookmark
 
     def starts(self, positions: Positions) -> None:

@@ -45,8 +45,9 @@ class Restart:
 
     def begin(self) -> Begin:
         reach("in_restore")
+        segments: dict[str, bytes] = {}
         try:
-            found, segments = self._store.load(), {}
+            found = self._store.load()
             if found is None and self._copies is not None:
                 found, segments = self._copied(self._copies)
         except Corrupt as error:

@@ -69,6 +69,7 @@ class Worker:
         self._bookmark: Bookmark | None = None
         self._end: Positions | None = None
         self._renew = threading.Event()
+        self._said = ""
         self._lag_at = self._said_at = time.monotonic()
 
     def run(self, stop: threading.Event, after_round: Callable[[], None] = lambda: None) -> None:
@@ -201,10 +202,10 @@ class Worker:
     def _say(self, trouble: str) -> None:
         """Now and then what is waited for."""
         again = time.monotonic() - self._said_at >= SAY_AGAIN_SECONDS
-        if trouble and (trouble != self._health.trouble or again):
+        if trouble and (trouble != self._said or again):
             log.warning("%s; trying again", trouble)
             self._said_at = time.monotonic()
-        self._health.trouble = trouble
+        self._said = self._health.trouble = trouble
 
     def _disconnect(self) -> None:
         if self._source is not None:

@@ -11,9 +11,11 @@ from learners.learner import flatten
 from learners.registry import make
 from service.bench.report import Bar, document
 from service.events import Decoder, Event
+from service.lineage import Lineage
 from service.model import Model
 from service.settings import Features, Label, Limits
-from service.touched import Frozen
+from service.snapshot import Snapshot
+from service.sources.contract import BEGINNING
 
 SMALL, LARGE = 18, 24
 """Bits of the features: a model that is copied whole, and one of which the touched slots are."""
@@ -56,7 +58,7 @@ def _model(spec: Any, bits: int) -> Model:
     model = Model(make(spec), features, label, Decoder(features, label, Limits()))
     for array in flatten(model.state).values():
         np.add(array, 0, out=array)  # every page is there before the clock runs
-    model.frozen(whole=True)
+    _frozen(model, whole=True)
     return model
 
 
@@ -67,16 +69,20 @@ def _events(draws: np.random.Generator, dim: int) -> list[Event]:
     return [Event([0, *row], [1.0] * (len(row) + 1), str(n % 2), 1.0) for n, row in enumerate(rows)]
 
 
-def _pause(model: Model, events: list[Event], *, whole: bool) -> tuple[float, Frozen]:
+def _pause(model: Model, events: list[Event], *, whole: bool) -> tuple[float, Snapshot]:
     """Seconds for which the model learns nothing, after these events."""
     model.learn(events)
     started = time.perf_counter()
-    frozen = model.frozen(whole=whole)
+    frozen = _frozen(model, whole=whole)
     return time.perf_counter() - started, frozen
 
 
-def _bytes(frozen: Frozen) -> int:
-    return sum(array.nbytes for array in frozen.arrays.values()) + (0 if frozen.slots is None else frozen.slots.nbytes)
+def _frozen(model: Model, *, whole: bool) -> Snapshot:
+    return model.snapshot(BEGINNING, Lineage(), whole=whole)
+
+
+def _bytes(frozen: Snapshot) -> int:
+    return sum(array.nbytes for array in frozen.arrays.values())
 
 
 def _pause_bars(pauses: dict[str, dict[str, dict[str, float]]]) -> list[Bar]:

@@ -55,6 +55,10 @@ class Memory:
         self.chain = None
         self.began = True
 
+    def begin_after(self, generation: int) -> None:
+        """The state came from elsewhere and is of this generation."""
+        self._generation = max(self._generation, generation)
+
     def knows(self, head: Sequence[Entry]) -> bool:
         """Whether a list has what this learner knows, or less."""
         if not self.began:

@@ -114,6 +114,10 @@ class RedisStore(Operator):
             head = self._shelf.head()
             self._memory.begin(head, {entry.raw for entry in head}, "")
 
+    def begin_after(self, generation: int) -> None:
+        with self._turn:
+            self._memory.begin_after(generation)
+
     def newest(self) -> Manifest | None:
         frozen, newest = self._shelf.newest()
         self._lease.frozen = read_freeze(frozen)

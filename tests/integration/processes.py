@@ -44,17 +44,10 @@ def write_config(path, source, redis_url, *, seconds=0.2, events=1000, **changes
     return path
 
 
-class Process:
-    """A running role, and its HTTP side."""
+class Http:
+    """What a role answers on its port."""
 
-    def __init__(self, arguments, config):
-        self.port = yaml.safe_load(config.read_text())["api"]["port"]
-        self._log = config.with_suffix(".log").open("ab")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "service", *arguments, "--config", str(config)],
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-        )
+    port: int
 
     def get(self, path, data=None):
         """Status and JSON of a request; status 0 while nobody listens."""
@@ -70,6 +63,19 @@ class Process:
 
     def answers(self, path, status, seconds=20):
         return wait_for(lambda: self.get(path)[0] == status, seconds, f"{path} answers {status}")
+
+
+class Process(Http):
+    """A running role, and its HTTP side."""
+
+    def __init__(self, arguments, config):
+        self.port = yaml.safe_load(config.read_text())["api"]["port"]
+        self._log = config.with_suffix(".log").open("ab")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "service", *arguments, "--config", str(config)],
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+        )
 
     def finish(self, seconds=60):
         """Wait for the end; the exit status and what was printed."""

@@ -81,7 +81,9 @@ class MemorySource:
     def seek(self, bookmark: Bookmark) -> None:
         self._at = int(bookmark.positions.get(PARTITION, "0"))
         if self._at < self._log.first:
-            self._gaps.append(Gap(PARTITION, str(self._at), str(self._log.first), self._log.first - self._at, "retention"))
+            self._gaps.append(
+                Gap(PARTITION, str(self._at), str(self._log.first), self._log.first - self._at, "retention")
+            )
             self._at = self._log.first
 
     def until_end(self, end: Positions | None = None) -> Positions:
@@ -130,7 +132,7 @@ class Inline:
         self._error: BaseException | None = None
         try:
             self._result = work()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001
             self._error = error
 
     def wait(self, _: float) -> bool:

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.api import make_app
-from service.checkpoints import Manifest
+from service.checkpoints import Manifest, Part
 from service.configuration import parse
 from service.events import Decoder
 from service.health import Health
@@ -45,7 +45,7 @@ class Client:
         if settings.label.classes == "binary":
             self.model.learn([decoder.event(data) for data in EVENTS])
         self.model.count_rejects(["type"])
-        saved = Manifest(7, "c", "t", time.time(), "blob", 100, 2, "digest")
+        saved = Manifest(7, "c", "p", "t", time.time(), 2, 0, "digest", (Part("blob", 100, "sha"),))
         self.health = Health(ready=ready, source_up=True, store_up=True, lag={"0": 3, "1": 4}, checkpoint=saved)
         self.metrics = Metrics(CollectorRegistry(), settings.name)
         self.app = make_app(settings, decoder, self.model, self.metrics, self.health, predicts=predicts)

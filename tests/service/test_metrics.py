@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from learners.registry import make
-from service.checkpoints import Manifest
+from service.checkpoints import Manifest, Part
 from service.events import REASONS, Decoder, Reject
 from service.health import Health
 from service.metrics import PARTITIONS, Metrics
@@ -18,7 +18,7 @@ from service.settings import Features, Label, Limits
 
 FEATURES = Features(columns=("a",), bits=4)
 GROW = Label(classes="grow", max_classes=4)
-CHECKPOINT = Manifest(3, "c", "t", 1234.5, "blob", 999, 1, "digest")
+CHECKPOINT = Manifest(3, "c", "p", "t", 1234.5, 1, 0, "digest", (Part("blob", 999, "sha"),))
 
 
 class Scraped:

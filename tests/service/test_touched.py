@@ -9,8 +9,11 @@ import service.touched
 from learners.learner import flatten, state_digest
 from learners.registry import LEARNERS, make
 from service.events import Decoder, Event
+from service.lineage import Lineage
 from service.model import Model
 from service.settings import Features, Label, Limits
+from service.snapshot import SLOTS, merge
+from service.sources.contract import BEGINNING
 from service.touched import Touched
 
 HASHED = Features(bits=6)
@@ -80,14 +83,12 @@ def live(model):
     return flatten(model.state, "state/") | flatten(model.progress, "progress/")
 
 
-def merged(base, delta):
-    """The arrays of a copy with those of a later one put over it."""
-    if delta.slots is None:
-        return dict(delta.arrays)
-    arrays = {name: base[name].copy() if name in delta.sliced else array for name, array in delta.arrays.items()}
-    for name in delta.sliced:
-        arrays[name][..., delta.slots] = delta.arrays[name]
-    return arrays
+def frozen(model, *, whole):
+    return model.snapshot(BEGINNING, Lineage(), whole=whole)
+
+
+def slots(snapshot):
+    return None if snapshot.whole else snapshot.arrays[SLOTS].tolist()
 
 
 def bits(arrays):
@@ -125,78 +126,85 @@ def test_the_same_where_every_feature_is_a_column(spec, steps):
     check_chain(build(spec, COLUMNS), steps, stride=1)
 
 
+def copies(snapshot):
+    return {name: array.copy() for name, array in snapshot.arrays.items()}
+
+
 def check_chain(model, steps, stride):
     kept = None
     for step in [*steps, ("delta",)]:
         if isinstance(step, list):
             model.learn(events(step, stride))
             continue
-        frozen = model.frozen(whole="whole" in step[0])
-        assert frozen.slots is None or kept is not None, "the first is whole"
-        together = merged(kept, frozen)
-        assert bits(together) == bits(live(model))
+        taken = frozen(model, whole="whole" in step[0])
+        assert taken.whole or kept is not None, "the first is whole"
+        together = taken if taken.whole else merge(kept._replace(arrays=copies(kept)), taken)
+        assert bits(together.arrays) == bits(live(model))
         if "failed" in step[0]:
-            model.put_back(frozen.slots)
+            model.put_back(taken)
         else:
             kept = together
 
 
 def test_few_touched_slots_make_a_small_delta():
     model = build({"kind": "scaled", "base": "pa1"})
-    assert model.frozen(whole=False).slots is None
+    assert slots(frozen(model, whole=False)) is None
     model.learn(events([({1: 1.0, 2: 3.0}, 0, 1.0), ({2: 2.0}, 1, 1.0)], 9))
-    delta = model.frozen(whole=False)
-    assert delta.slots.tolist() == [0, 1, 10]
-    assert delta.slots.dtype == np.int64
+    delta = frozen(model, whole=False)
+    assert slots(delta) == [0, 1, 10]
+    assert delta.arrays[SLOTS].dtype == np.int64
     assert delta.sliced == ("state/mean", "state/spread", "state/upto", "state/base/w/v")
     assert all(delta.arrays[name].shape == (3,) for name in delta.sliced)
     assert delta.arrays["progress/events"].tolist() == [2]
-    assert model.frozen(whole=False).slots.tolist() == [0], "taken once"
+    assert slots(frozen(model, whole=False)) == [0], "taken once"
 
 
 def test_a_failed_save_is_in_the_next_one():
     model = build("pa1")
-    model.frozen(whole=True)
+    frozen(model, whole=True)
     model.learn(events([({1: 1.0}, 0, 1.0)]))
-    model.put_back(model.frozen(whole=False).slots)
+    model.put_back(frozen(model, whole=False))
     model.learn(events([({2: 1.0}, 0, 1.0)]))
-    assert model.frozen(whole=False).slots.tolist() == [0, 1, 2]
-    model.put_back(model.frozen(whole=True).slots)
-    assert model.frozen(whole=False).slots is None
+    assert slots(frozen(model, whole=False)) == [0, 1, 2]
+    model.put_back(frozen(model, whole=True))
+    assert slots(frozen(model, whole=False)) is None
 
 
 def test_the_first_delta_after_a_restore_is_against_what_was_restored():
     first, second = build("pa1"), build("pa1")
     first.learn(events([({1: 1.0}, 0, 1.0)]))
     second.learn(events([({5: 1.0}, 0, 1.0)]))
-    second.restore(first.snapshot({}))
+    second.restore(frozen(first, whole=True))
     second.learn(events([({2: 1.0}, 1, 1.0)]))
-    assert second.frozen(whole=False).slots.tolist() == [0, 2]
+    assert slots(frozen(second, whole=False)) == [0, 2]
 
 
 def test_a_small_model_and_a_widely_touched_one_are_copied_whole(monkeypatch):
     model = build("pa1")
-    model.frozen(whole=True)
+    frozen(model, whole=True)
     for slot in range(1, 18):  # the bias and these are more than a quarter of 65
         model.learn([Event([0, slot], [1.0, 1.0], "0", 1.0)])
-    assert model.frozen(whole=False).slots is None
-    assert model.frozen(whole=False).slots is not None
+    assert slots(frozen(model, whole=False)) is None
+    assert slots(frozen(model, whole=False)) is not None
     monkeypatch.setattr(service.touched, "SMALLEST_DELTA", 100)
     model = build("pa1")
-    assert [model.frozen(whole=False).slots for _ in range(2)] == [None, None]
+    assert [slots(frozen(model, whole=False)) for _ in range(2)] == [None, None]
 
 
 def test_a_copy_shares_no_memory_with_the_model():
     model = build("pa1")
-    for frozen in (model.frozen(whole=True), model.frozen(whole=False)):
+    for taken in (frozen(model, whole=True), frozen(model, whole=False)):
         for name, array in live(model).items():
-            assert not np.shares_memory(array, frozen.arrays[name])
+            assert not np.shares_memory(array, taken.arrays[name])
 
 
-def test_the_digest_is_that_of_the_live_state():
+def test_the_digest_of_a_whole_copy_is_that_of_the_state():
     model = build("pa1")
     model.learn(events([({1: 1.0}, 0, 1.0)]))
-    assert model.digest() == state_digest(model.state) == model.snapshot({}).state_digest
+    taken = frozen(model, whole=True)
+    assert taken.state_digest is None
+    assert taken.digested().state_digest == state_digest(model.state)
+    assert frozen(model, whole=False).digested().state_digest is None
 
 
 @given(st.lists(st.lists(st.integers(0, 999), max_size=20), max_size=8))

@@ -96,7 +96,9 @@ class Truth:
     def __init__(self) -> None:
         log = Log(VALUES)
         self.snapshots: dict[str, Snapshot] = {}
-        store = FaultyStore(Plan(), lambda snapshot: self.snapshots.update({snapshot.bookmark.positions[PLACE]: snapshot}))
+        store = FaultyStore(
+            Plan(), lambda snapshot: self.snapshots.update({snapshot.bookmark.positions[PLACE]: snapshot})
+        )
         Process(log, store, pace=Pace(NEVER, 1), most=1).run()
         self.rejected = {letter.key: letter for letter in log.letters}
         assert len(self.snapshots) == len(VALUES)
@@ -341,9 +343,7 @@ def test_learning_goes_on_while_the_store_is_away(truth):
     log, store = Log(VALUES, [5]), Away(4)
     process = Process(log, store, pace=Pace(NEVER, 5))
     saved: list[tuple[str, bool]] = []
-    process.run(
-        after_round=lambda: saved.append((process.worker._bookmark.positions["0"], store.newest() is not None))
-    )
+    process.run(after_round=lambda: saved.append((process.worker._bookmark.positions["0"], store.newest() is not None)))
     # Four checkpoints fail, each begun after a round; learning goes on, and the fifth holds what all rounds learned.
     assert saved[:6] == [(str(5 * n), n == 6) for n in range(1, 7)]
     assert process.health.store_up

@@ -1,0 +1,58 @@
+"""What every scenario has: a zygote to fork from, lives that end with the test, and a place to record figures."""
+
+import json
+import os
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tests.chaos import zygote as forks
+from tests.chaos.life import Life
+from tests.chaos.scale import CHAOS
+
+MEASURED = "ONEPASS_MEASURED"
+"""The file to which `make chaos` has figures written."""
+
+
+def pytest_collection_modifyitems(items):
+    """The long figures take longer than a test may."""
+    if CHAOS:
+        for item in items:
+            if Path(__file__).parent in item.path.parents:
+                item.add_marker(pytest.mark.timeout(3600))
+
+
+@pytest.fixture(scope="session")
+def zygote():
+    with forks.zygote() as ready:
+        yield ready
+
+
+@pytest.fixture
+def make_life(zygote, tmp_path):
+    """`make_life(log, store_url, name)`: a life whose processes are ended with the test."""
+    lives = []
+
+    def make(log, store, name="", **changes):
+        lives.append(Life(zygote, tmp_path, log, store, name=name or f"life-{uuid.uuid4().hex[:8]}", **changes))
+        return lives[-1]
+
+    yield make
+    for life in lives:
+        life.close()
+
+
+@pytest.fixture
+def measured():
+    """`measured("kill -9 at random times", rounds=300, …)`: a line of docs/reliability.md, if `make chaos` asks."""
+    started = time.monotonic()
+
+    def record(fault, **figures):
+        if os.environ.get(MEASURED):
+            line = {"fault": fault, **figures, "seconds": round(time.monotonic() - started)}
+            with Path(os.environ[MEASURED]).open("a") as file:
+                file.write(json.dumps(line) + "\n")
+
+    return record

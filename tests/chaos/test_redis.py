@@ -1,0 +1,107 @@
+"""Redis dies, forgets or goes back in time: no event is counted twice, and no prediction fails."""
+
+import random
+import shutil
+import time
+
+import pytest
+from redis import Redis
+
+from service.embedded.redis import RedisServer
+from tests.chaos.lanes import side_by_side
+from tests.chaos.scale import FIGURES
+from tests.chaos.watcher import watched
+
+AWAY_SECONDS = 0.3
+APPEND_ONLY = "appendonly.aof"
+
+
+class Victim(RedisServer):
+    """A Redis of its own for the checkpoints; the log lies elsewhere."""
+
+    def __init__(self, folder, fsync="always"):
+        super().__init__(folder)
+        self.command = tuple(fsync if word == "always" else word for word in self.command)
+        self.data = folder / APPEND_ONLY
+        self.kept = folder / "kept.aof"
+        self.draw = random.Random(str(folder.name))
+
+    def again(self, change=lambda: None):
+        """kill -9, a change of what is on disk, and a start."""
+        self.kill()
+        change()
+        time.sleep(AWAY_SECONDS)
+        self.start()
+
+
+def killed(victim, life):
+    """Every checkpoint was on disk before it was acknowledged, so none may be missing."""
+    before = life.newest()
+    victim.again()
+    assert life.newest().generation >= before.generation
+
+
+def cut_short(victim, life):
+    """The last second of the file never reached the disk, as after a loss of power with appendfsync everysec."""
+    a_second_ago = victim.data.stat().st_size
+    time.sleep(1.0)
+
+    def tear():
+        with victim.data.open("r+b") as file:
+            file.truncate(victim.draw.randint(a_second_ago, victim.data.stat().st_size))
+
+    victim.again(tear)
+    del life
+
+
+def flushed(victim, life):
+    del life
+    with Redis.from_url(victim.url) as client:
+        client.flushall()
+
+
+def restored(victim, life):
+    """An operator brings back an old copy."""
+    shutil.copyfile(victim.data, victim.kept)
+    life.advances(500)
+    victim.again(lambda: shutil.copyfile(victim.kept, victim.data))
+
+
+FAULTS = {
+    "kill -9, appendfsync always": (killed, "always"),
+    "kill -9, appendfsync everysec, the last second torn off": (cut_short, "everysec"),
+    "FLUSHALL": (flushed, "always"),
+    "an old dump restored": (restored, "always"),
+}
+
+
+@pytest.mark.parametrize("pair", [tuple(FAULTS)[:2], tuple(FAULTS)[2:]], ids=["dies", "forgets"])
+def test_redis_fails_under_a_learner_that_serves(pair, make_life, redis_url, tmp_path, measured):
+    def live(name):
+        fault, fsync = FAULTS[name]
+        word = fault.__name__
+        victim = Victim(tmp_path / word, fsync)
+        victim.start()
+        answered = 0
+        try:
+            life = make_life(f"{redis_url}/{word}", victim.url, word)
+            for turn in range(FIGURES.redis_rounds):
+                life.feed(3000)
+                process = life.start("run")
+                with watched(process) as watcher:
+                    life.advances()
+                    fault(victim, life)
+                    life.feed()
+                    if turn % 2 == 0:
+                        life.caught_up()  # the one who lived through it goes on
+                process.kill()  # in odd turns in the middle of whatever it does, with the next one to begin there
+                answered += watcher.statuses[200]
+            life.prove()
+            life.close()
+        finally:
+            victim.stop()
+        return answered
+
+    answered = side_by_side(live, *pair)
+    for name, predictions in zip(pair, answered, strict=True):
+        measured(f"Redis: {name}", rounds=FIGURES.redis_rounds, different=0, predictions=predictions, failed=0)

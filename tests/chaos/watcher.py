@@ -1,0 +1,55 @@
+"""A client that asks for a prediction every 20 ms and counts the answers, whatever happens to the servers meanwhile."""
+
+import http.client
+import threading
+import time
+from collections import Counter
+from contextlib import contextmanager
+
+from tests.chaos.events import QUESTION
+
+EVERY_SECONDS = 0.02
+
+
+class Watcher:
+    """Counts by status; 0 stands for no answer at all."""
+
+    def __init__(self, port):
+        self.statuses = Counter()
+        self.slowest = 0.0
+        self._port = port
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watcher", daemon=True)
+        self._thread.start()
+
+    def close(self):
+        self._stop.set()
+        self._thread.join(15)
+
+    def _watch(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)
+        while not self._stop.wait(EVERY_SECONDS):
+            asked = time.monotonic()
+            try:
+                connection.request("POST", "/predict", QUESTION, {"Content-Type": "application/json"})
+                answer = connection.getresponse()
+                answer.read()
+                status = answer.status
+            except (OSError, http.client.HTTPException):
+                connection.close()
+                status = 0
+            self.statuses[status] += 1
+            self.slowest = max(self.slowest, time.monotonic() - asked)
+        connection.close()
+
+
+@contextmanager
+def watched(process):
+    """Every prediction asked for in this block is answered, and rightly."""
+    process.answers("/readyz", 200, 30)
+    watcher = Watcher(process.port)
+    try:
+        yield watcher
+    finally:
+        watcher.close()
+    assert watcher.statuses.keys() == {200}, f"answers by status: {dict(watcher.statuses)}"
