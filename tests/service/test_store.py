@@ -7,11 +7,6 @@ from contextlib import closing
 import numpy as np
 import pytest
 from redis import Redis
-
-from service.checkpoints import Corrupt, Fenced, Standing, StoreDown
-from service.embedded.redis import redis_server
-from service.snapshot import encode
-from service.store.scripts import COMMIT
 from stores import (
     MIB,
     broken,
@@ -26,6 +21,11 @@ from stores import (
     take_over,
     whole,
 )
+
+from service.checkpoints import Corrupt, Fenced, Standing, StoreDown
+from service.embedded.redis import redis_server
+from service.snapshot import encode
+from service.store.scripts import COMMIT
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from contextlib import closing
 import numpy as np
 import pytest
 from redis import Redis
+from stores import broken, delta, done_but_no_reply, keys, made, manifests, opened, take_over, whole
 
 from service.checkpoints import Corrupt, Fenced
 from service.store.memory import LONGEST_CHAIN
-from stores import broken, delta, done_but_no_reply, keys, made, manifests, opened, take_over, whole
 
 LARGE = 100_000
 
@@ -150,5 +150,3 @@ def test_a_delta_that_does_not_fit_is_damage(store):
     assert "generation 2" in found.broken[0]
     assert store.save(whole(3)).generation == 3
     assert [manifest.generation for manifest in store.generations()] == [3, 1]
-
-

@@ -5,12 +5,12 @@ from contextlib import closing
 
 import pytest
 from redis import Redis
+from stores import abandon, broken, contents, done_but_no_reply, keys, made, manifests, opened, take_over, whole
 
 from service.checkpoints import Fenced, Standing
 from service.embedded.process import free_port
 from service.embedded.redis import redis_server
 from service.failpoints import arm
-from stores import abandon, broken, contents, done_but_no_reply, keys, made, manifests, opened, take_over, whole
 
 LEASE = 0.45
 """Renewed each 0.15 seconds."""

@@ -5,9 +5,9 @@ from contextlib import closing
 
 import pytest
 from redis import Redis
+from stores import broken, cut_off, delta, made, manifests, opened, same, whole
 
 from service.checkpoints import Fenced, Standing, StoreDown
-from stores import broken, cut_off, delta, made, manifests, opened, same, whole
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from redis import Redis
+from stores import delta, made, opened, same, take_over, whole
 
 import service.store
 from service.checkpoints import Fenced, Standing, StoreDown
@@ -18,7 +19,6 @@ from service.embedded import redis as embedded
 from service.embedded.process import HOST, ServerProcess, free_port
 from service.embedded.redis import READY, redis_server
 from service.errors import BadSettings
-from stores import delta, made, opened, same, take_over, whole
 
 PLAIN = str(embedded._executable())
 
