@@ -115,7 +115,7 @@ class Keeper:
             self._records, self._owed, self.trouble = 0, False, ""  # so nothing of it is left to be saved
             return None
         self._freeze = self._store.frozen
-        begin = None
+        begin: Bookmark | None = None
         # Frozen, the model is the newest generation and nothing else: that is the number the operator was told.
         if standing is Standing.GO_ON and self._current and self._freeze is None:
             log.warning("the store has not what this learner wrote last: its newer state is written on top")
@@ -248,5 +248,4 @@ class Keeper:
             self._begin(bookmark)
 
     def close(self) -> None:
-        """Give the lease back."""
         self._store.close()

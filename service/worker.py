@@ -82,6 +82,7 @@ class Worker:
                 wait = FIRST_WAIT
             except (SourceDown, StoreDown) as error:
                 trouble = str(error)
+                wait = min(LONGEST_WAIT, 2 * wait)
                 if isinstance(error, SourceDown):
                     self._health.source_up = False
                     self._disconnect()
@@ -90,7 +91,6 @@ class Worker:
             self._say(trouble or self._keeper.trouble)
             if trouble:
                 stop.wait(wait)
-                wait = min(LONGEST_WAIT, 2 * wait)
         self._finish()
 
     def renew_source(self) -> None:

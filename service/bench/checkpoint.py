@@ -9,6 +9,7 @@ import numpy as np
 from learners.batch import Ints
 from learners.learner import flatten
 from learners.registry import make
+from service.bench.checkpoint_store import stored
 from service.bench.report import Bar, document
 from service.events import Decoder, Event
 from service.lineage import Lineage
@@ -29,7 +30,8 @@ LEARNERS = {"pa1": "pa1", "scaled pa1": {"kind": "scaled", "base": "pa1"}}
 def bench_checkpoint(*, quick: bool) -> dict[str, Any]:
     """The whole benchmark as one document."""
     pauses = _pauses(5 if quick else 15)
-    return document({"pauses": pauses}, _pause_bars(pauses))
+    figures, bars = stored(quick=quick)
+    return document({"pauses": pauses, **figures}, [*_pause_bars(pauses), *bars])
 
 
 def _pauses(rounds: int) -> dict[str, dict[str, dict[str, float]]]:

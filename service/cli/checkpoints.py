@@ -136,6 +136,8 @@ def _rollback(store: RedisStore, _: Settings, arguments: argparse.Namespace) -> 
 
 def _export(store: RedisStore, _: Settings, arguments: argparse.Namespace) -> None:
     target: Path = arguments.to
+    if not target.parent.is_dir():
+        raise BadSettings(f"{target.parent} is not a folder")
     if target.exists() and not arguments.force:
         raise BadSettings(f"{target} is there already; give --force to write over it")
     manifest, snapshot = generation(store, arguments.generation)

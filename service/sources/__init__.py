@@ -61,8 +61,7 @@ def check_address(url: str, *, appendable: bool = False) -> None:
 def log_name(url: str) -> str:
     """Which log an address means, whatever the way to it: positions in one mean nothing in another."""
     address = _split(url)
-    scheme = "redis" if address.scheme == "rediss" else address.scheme
-    return f"{scheme}:{address.path.rpartition('/')[2]}"
+    return f"{_system(address)}:{address.path.rpartition('/')[2]}"
 
 
 def create_log(url: str, options: Options = PLAIN) -> None:
@@ -115,7 +114,11 @@ def _server_and_name(address: SplitResult) -> tuple[str, str]:
 
 
 def _kind(address: SplitResult, options: Options) -> str:
-    return options.client if address.scheme == "kafka" else "redis" if address.scheme == "rediss" else address.scheme
+    return options.client if address.scheme == "kafka" else _system(address)
+
+
+def _system(address: SplitResult) -> str:
+    return "redis" if address.scheme == "rediss" else address.scheme
 
 
 def _made(module: str, name: str) -> Any:

@@ -23,7 +23,7 @@ from service.sources.kafka_client import BadBatch, OutOfRange
 from service.sources.kafka_log import KafkaLog
 from service.sources.kafka_place import Bounds, Message
 
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 2.0
 """How old the topic's id and partitions may be."""
 
 admin: Any = importlib.import_module("confluent_kafka.admin")  # typed in parts, and not in those that are used here

@@ -39,7 +39,7 @@ CONSUMER = {
     "isolation_level": "read_committed",
     "fetch_max_bytes": 16 << 20,
     "max_partition_fetch_bytes": 1 << 20,
-    "metadata_max_age_ms": 5_000,
+    "metadata_max_age_ms": 2_000,
     "reconnect_backoff_max_ms": 5_000,
     "request_timeout_ms": 15_000,
 }
@@ -59,7 +59,7 @@ class KafkaSource(KafkaLog):
 
 
 class KafkaPythonClient:
-    """A consumer; its background thread asks for the topic's id and partitions anew every 5 s."""
+    """A consumer; its background thread asks for the topic's id and partitions anew every 2 s."""
 
     def __init__(self, bootstrap: str, topic: str, options: Options) -> None:
         self._bootstrap = bootstrap

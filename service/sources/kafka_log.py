@@ -68,8 +68,11 @@ class KafkaLog:
             changed = self._changed(client)
         except OutOfRange as error:
             self.close()
+            told = len(self._gaps)
             self._open()
-            raise SourceDown(f"topic {self._topic}: {error}") from error
+            if len(self._gaps) == told:  # the offset is there after all
+                raise SourceDown(f"topic {self._topic}: {error}") from error
+            return []
         except BadBatch as error:
             self.close()
             self._pass_over(error)

@@ -71,4 +71,6 @@ def test_broker_absent_at_start(broker, make_life, topic, redis_url, measured):
                 process.kill()
     assert slowest <= HTTP_SECONDS
     life.prove()
-    measured("broker absent at start", rounds=FIGURES.broker_rounds, slowest_http_seconds=round(slowest, 2), different=0)
+    measured(
+        "broker absent at start", rounds=FIGURES.broker_rounds, slowest_http_seconds=round(slowest, 2), different=0
+    )

@@ -30,14 +30,14 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def write_config(path, source, redis_url, *, seconds=0.2, events=1000, **changes):
+def write_config(path, source, redis_url, *, seconds=0.2, events=1000, lease=10.0, **changes):
     values = {
         "name": "payments",
         "learner": {"kind": "scaled", "base": {"kind": "averaged", "base": {"kind": "pa1", "C": 0.1}}},
         "features": {"columns": ["amount", "age_days", "hour", "distance_km", "attempts"], "bits": 10},
         "label": {"field": "label", "positive": "fraud"},
         "source": {"url": source},
-        "store": {"url": redis_url, "every_seconds": seconds, "every_events": events},
+        "store": {"url": redis_url, "every_seconds": seconds, "every_events": events, "lease_seconds": lease},
         "api": {"port": free_port()},
     }
     path.write_text(yaml.safe_dump(values | changes))

@@ -138,18 +138,23 @@ def test_sigterm_leaves_nothing_to_redo(redis_url, tmp_path):
     assert json.loads(output)["checkpoint"]["events"] == 500
 
 
-def test_two_learners_the_first_is_fenced(redis_url, tmp_path):
+def test_of_two_learners_one_stands_by_and_takes_over(redis_url, tmp_path):
     fill(f"{redis_url}/payments", list(islice(payments(7, 0), 500)))
-    first = write_config(tmp_path / "1.yaml", f"{redis_url}/payments", redis_url)
-    second = write_config(tmp_path / "2.yaml", f"{redis_url}/payments", redis_url)
-    with running("learn", first) as old:
-        old.answers("/readyz", 200)
-        with running("learn", second) as new:
-            new.answers("/readyz", 200)
+    first = write_config(tmp_path / "1.yaml", f"{redis_url}/payments", redis_url, lease=1.0)
+    second = write_config(tmp_path / "2.yaml", f"{redis_url}/payments", redis_url, lease=1.0)
+    with running("run", first) as learning:
+        learning.answers("/readyz", 200)
+        wait_for(lambda: learning.get("/status")[1]["checkpoint"]["events"] == 500, 10, "a checkpoint")
+        with running("run", second) as waiting:
+            waiting.answers("/readyz", 200)
+            assert waiting.get("/predict", PAYMENT)[0] == 200
+            assert "standing by" in waiting.get("/status")[1]["trouble"]
+            learning.kill()
             fill(f"{redis_url}/payments", list(islice(payments(8, 0), 500)))
-            assert old.finish(20)[0] == 3
-            wait_for(lambda: new.get("/status")[1]["checkpoint"]["events"] == 1000, 10, "the successor's checkpoint")
-    assert "protect the state" in first.with_suffix(".log").read_text()
+            wait_for(
+                lambda: waiting.get("/status")[1]["checkpoint"]["events"] == 1000, 10, "the successor's checkpoint"
+            )
+            assert waiting.get("/status")[1]["trouble"] == ""
 
 
 def test_another_learner_over_the_same_checkpoints_is_refused(redis_url, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from service.errors import BadSettings
 from service.files import events, scan
-from service.sources.contract import SourceDown, SourceLost
+from service.sources.contract import Bookmark, SourceDown, SourceLost
 from service.sources.file import FileSource
 
 ROWS = 50
@@ -53,7 +53,7 @@ def test_the_limit_takes_the_first_of_the_order(path, shuffle):
     assert drain(limited) == whole[:12]
     assert drain(FileSource(scan(path), shuffle=shuffle, limit=1000)) == whole
     with pytest.raises(SourceLost):
-        limited.seek({"0": "13"})
+        limited.seek(Bookmark({"0": "13"}, {}))
 
 
 @pytest.mark.parametrize("shuffle", [None, 5])
@@ -61,12 +61,31 @@ def test_another_source_goes_on_where_the_first_stopped(path, shuffle):
     whole = drain(FileSource(scan(path), shuffle=shuffle))
     first = FileSource(scan(path), shuffle=shuffle)
     head = first.poll(0, 9) + first.poll(0, 9)
-    assert first.positions() == {"0": "18"} == {head[-1].partition: head[-1].after}
+    assert first.bookmark().positions == {"0": "18"} == {head[-1].partition: head[-1].after}
     first.close()
     second = FileSource(scan(path), shuffle=shuffle)
-    second.seek(first.positions())
+    second.seek(first.bookmark())
     assert second.lag() == {"0": ROWS - 18}
     assert drain(second) == whole[18:]
+
+
+@pytest.mark.parametrize(("shuffle", "other"), [(None, 5), (5, None), (5, 6)])
+def test_a_bookmark_of_another_order_is_refused(path, shuffle, other):
+    source = FileSource(scan(path), shuffle=shuffle)
+    source.poll(0, 9)
+    with pytest.raises(SourceLost, match="first 9 rows"):
+        FileSource(scan(path), shuffle=other).seek(source.bookmark())
+
+
+def test_a_bookmark_of_a_file_with_another_past_is_refused(path):
+    source = FileSource(path)
+    source.poll(0, 9)
+    bookmark = source.bookmark()
+    path.write_text(path.read_text() + "50,w2,1\n")
+    FileSource(path).seek(bookmark)
+    path.write_text(path.read_text().replace("\n3,w0", "\n4,w0"))
+    with pytest.raises(SourceLost, match="first 9 rows"):
+        FileSource(path).seek(bookmark)
 
 
 def test_a_path_of_rows_is_converted_as_the_scan_does(path):
@@ -83,7 +102,7 @@ def test_a_path_of_json_lines_passes_unchanged(tmp_path):
 @pytest.mark.parametrize("position", ["51", "-1", "a"])
 def test_a_position_outside_the_file_is_lost(path, position):
     with pytest.raises(SourceLost):
-        FileSource(path).seek({"0": position})
+        FileSource(path).seek(Bookmark({"0": position}, {}))
 
 
 def test_a_file_that_goes_or_shrinks_is_noticed(path):

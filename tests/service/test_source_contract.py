@@ -1,6 +1,7 @@
 """What every log must do, run against each kind of it."""
 
 import random
+import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -11,7 +12,7 @@ from kafka import KafkaConsumer
 from redis import Redis
 
 from service.sources import open_sink, open_source
-from service.sources.contract import Entry, SourceLost
+from service.sources.contract import BEGINNING, Bookmark, Entry, Options, SourceLost
 
 SECONDS = 20
 RANDOM = random.Random(5)
@@ -21,7 +22,7 @@ BYTES = [
     RANDOM.randbytes(900_000),
     *(RANDOM.randbytes(RANDOM.randrange(200)) for _ in range(37)),
 ]
-LIVE = [pytest.param("kafka", marks=pytest.mark.kafka), "redis"]
+LIVE = [*(pytest.param(client, marks=pytest.mark.kafka) for client in ("kafka-python", "confluent")), "redis"]
 EVENTS = [b'{"features": {"a": %d, "b": "%d"}, "label": 1}' % (i, i * i) for i in range(40)]
 
 
@@ -31,13 +32,14 @@ class Log(NamedTuple):
     values: list[bytes]
     beyond: Callable[[str], str]
     """A position that the log has not reached, from the last one it has."""
+    client: str = "kafka-python"
 
     @property
     def is_file(self) -> bool:
         return self.url.startswith("file:")
 
-    def open(self, start="earliest"):
-        return closing(open_source(self.url, start))
+    def open(self, start="earliest", **options):
+        return closing(open_source(self.url, start, Options(client=self.client, **options)))
 
 
 @pytest.fixture(params=[*LIVE, "file"])
@@ -52,16 +54,16 @@ def log(request, tmp_path):
 
         yield Log(path.as_uri(), write, EVENTS, lambda last: str(int(last) + 1))
         return
-    if request.param == "kafka":
-        url = request.getfixturevalue("make_topic")()
+    if request.param == "redis":
+        url, client = request.getfixturevalue("redis_url") + "/events", "kafka-python"
     else:
-        url = request.getfixturevalue("redis_url") + "/events"
-    with closing(open_sink(url)) as sink:
+        url, client = request.getfixturevalue("make_topic")(), request.param
+    with closing(open_sink(url, Options(client=client))) as sink:
 
         def append(values):
             sink.append([Entry(value) for value in values])
 
-        yield Log(url, append, BYTES, lambda last: f"{int(last.partition('-')[0]) + 1}")
+        yield Log(url, append, BYTES, lambda last: re.sub(r"^\d+", lambda at: str(int(at[0]) + 1), last), client)
 
 
 def take(source, count, most=7):
@@ -106,10 +108,10 @@ def test_fresh_source_goes_on_where_another_stopped(log):
     for cut in [0, len(log.values), *RANDOM.sample(range(1, len(log.values)), 4)]:
         with log.open() as source:
             before = take(source, cut)
-            positions = source.positions()
+            bookmark = source.bookmark()
         with log.open() as source:
-            source.seek(positions)
-            assert source.positions() == positions
+            source.seek(bookmark)
+            assert source.bookmark() == bookmark
             assert values(before + take(source, len(log.values) - cut)) == log.values
             assert source.poll(0.1, 10) == []
 
@@ -119,7 +121,7 @@ def test_after_of_every_record_is_a_place_to_go_on(log):
     with log.open() as source:
         records = take(source, 8)
         for number, record in enumerate(records):
-            source.seek({record.partition: record.after})
+            source.seek(Bookmark({record.partition: record.after}, {}))
             assert take(source, 7 - number) == records[number + 1 :]
 
 
@@ -129,23 +131,89 @@ def test_empty_log_is_no_error(log):
         assert source.poll(0.3, 10) == []
         assert time.monotonic() - began < 2
         assert source.lag() == {"0": 0}
-        source.until_end()
+        end = source.until_end()
+        assert end == source.bookmark().positions
         assert source.exhausted
-        assert source.poll(5, 10) == []
+        assert source.poll(0.1, 10) == []
 
 
 def test_until_end_is_the_end_at_the_call(log):
     log.append(log.values[:20])
     with log.open() as source:
-        source.seek({})
-        source.until_end()
+        source.seek(BEGINNING)
+        end = source.until_end()
         first = take(source, 5)
         log.append(log.values[20:])
         assert values(first + finish(source)) == log.values[:20]
-        positions = source.positions()
+        bookmark = source.bookmark()
+        assert bookmark.positions == end
+        assert source.gaps() == []
     with log.open() as source:
-        source.seek(positions)
+        source.seek(bookmark)
         assert values(take(source, 20)) == log.values[20:]
+
+
+def test_first_end_outlives_the_source(log):
+    log.append(log.values[:20])
+    with log.open() as source:
+        end = source.until_end()
+        first = take(source, 5)
+        bookmark = source.bookmark()
+    log.append(log.values[20:])
+    with log.open() as source:
+        source.seek(bookmark)
+        assert source.until_end(end) == end
+        assert values(first + finish(source)) == log.values[:20]
+        source.seek(source.bookmark())
+        assert source.until_end(end) == end
+        assert source.exhausted
+        if not log.is_file:  # has its own end
+            source.seek(source.bookmark())
+            assert values(take(source, 20)) == log.values[20:]
+
+
+def test_end_that_the_log_does_not_reach_is_lost(log):
+    log.append(log.values[:3])
+    with log.open() as source:
+        end = source.until_end()
+        with pytest.raises(SourceLost):
+            source.until_end({"0": log.beyond(end["0"])})
+
+
+def test_mark_that_does_not_fit_is_refused(log):
+    """The position is there and the log is as long: what was read before it is all that differs."""
+    log.append(log.values[:8])
+    with log.open() as source:
+        take(source, 4)
+        bookmark = source.bookmark()
+        source.seek(bookmark)
+        checksum = re.compile(r"\d+" if log.is_file else r"\d+(?=:\d+:\d)" if log.url[0] == "r" else r"\d+$")
+        wrong = checksum.sub(lambda sum_: str(int(sum_[0]) ^ 1), bookmark.marks["0"], count=1)
+        assert wrong != bookmark.marks["0"]
+        with pytest.raises(SourceLost):
+            source.seek(bookmark._replace(marks=bookmark.marks | {"0": wrong}))
+        source.seek(Bookmark(bookmark.positions, {}))
+        assert values(take(source, 4)) == log.values[4:8]
+
+
+def test_only_one_partition(log):
+    log.append(log.values[:4])
+    with log.open(only="0") as source:
+        assert values(take(source, 4)) == log.values[:4]
+        assert set(source.bookmark().positions) == {"0"}
+    with pytest.raises(SourceLost, match="no partition 1"), log.open(only="1"):
+        pass
+
+
+def test_settled_positions_disturb_nothing(log):
+    log.append(log.values[:8])
+    with log.open(group="watchers") as source:
+        first = take(source, 4)
+        began = time.monotonic()
+        for _ in range(20):
+            source.settled(source.bookmark().positions)
+        assert time.monotonic() - began < 0.5
+        assert values(first + take(source, 4)) == log.values[:8]
 
 
 def test_lag_is_the_number_of_records_to_come(log):
@@ -165,7 +233,7 @@ def test_lag_is_the_number_of_records_to_come(log):
 def test_latest_begins_after_what_is_there(log):
     log.append(log.values[:3])
     with log.open("latest") as source:
-        source.seek({})
+        source.seek(BEGINNING)
         assert source.lag() == {"0": 0}
         log.append(log.values[3:6])
         assert values(take(source, 3)) == log.values[3:6]
@@ -176,18 +244,18 @@ def test_position_that_the_log_has_not_reached_is_lost(log):
     with log.open() as source:
         last = take(source, 3)[-1].after
         with pytest.raises(SourceLost):
-            source.seek({"0": log.beyond(last)})
+            source.seek(Bookmark({"0": log.beyond(last)}, {}))
 
 
 def test_close_twice(log):
-    source = open_source(log.url, "earliest")
+    source = open_source(log.url, "earliest", Options(client=log.client))
     source.close()
     source.close()
 
 
 @pytest.mark.parametrize("log", LIVE, indirect=True)
 def test_sink_carries_key_and_headers(log):
-    with closing(open_sink(log.url)) as sink:
+    with closing(open_sink(log.url, Options(client=log.client))) as sink:
         sink.append([Entry(b"v", b"k", (("why", b"malformed"), ("at", b"7"))), Entry(b"bare")])
     server, _, name = log.url.rpartition("/")
     if server.startswith("redis"):

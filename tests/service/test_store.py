@@ -3,35 +3,29 @@
 import threading
 import time
 from contextlib import closing
-from functools import partial
 
-import msgspec
 import numpy as np
 import pytest
-import redis
 from redis import Redis
+from stores import (
+    MIB,
+    broken,
+    contents,
+    cut_off,
+    done_but_no_reply,
+    keys,
+    made,
+    manifests,
+    opened,
+    same,
+    take_over,
+    whole,
+)
 
-from service.checkpoints import Corrupt, Fenced, Manifest, StoreDown
-from service.embedded.process import free_port
+from service.checkpoints import Corrupt, Fenced, Standing, StoreDown
 from service.embedded.redis import redis_server
-from service.errors import BadSettings
-from service.settings import StoreSettings
-from service.snapshot import Snapshot, encode
-from service.store import COMMIT, RedisStore
-
-PASSWORD = "hunter2-canary"
-
-
-def snapshot(events: int, size: int = 4) -> Snapshot:
-    arrays = {"progress/events": np.array([events]), "state/w": np.arange(size) + float(events)}
-    return Snapshot({"learner": {"kind": "pa1"}}, ["a"], {"0": str(events)}, {"type": 2}, f"digest {events}", arrays)
-
-
-def opened(url: str, *, keep: int = 8, name: str = "m") -> RedisStore:
-    store = RedisStore(StoreSettings(url=url, keep=keep), name)
-    store.acquire()
-    store.load()
-    return store
+from service.snapshot import encode
+from service.store.scripts import COMMIT
 
 
 @pytest.fixture
@@ -46,122 +40,114 @@ def client(redis_url):
         yield client
 
 
-def keys(client: Redis) -> list[str]:
-    return sorted(key.decode() for key in client.scan_iter())
-
-
-def contents(client: Redis) -> dict[str, bytes]:
-    return {key: client.dump(key) for key in keys(client)}
-
-
-def manifests(client: Redis) -> list[Manifest]:
-    return [msgspec.json.decode(entry, type=Manifest) for entry in client.lrange("{m:m}:head", 0, -1)]
-
-
 def loaded_events(url: str) -> int:
-    with closing(RedisStore(StoreSettings(url=url), "m")) as store:
-        manifest, found = store.load()
-        assert manifest.events == found.events
-        return found.events
-
-
-class Faulty:
-    """A client some of whose calls go wrong: `instead` has what is done in their place, given the real client."""
-
-    def __init__(self, client: Redis, **instead) -> None:
-        self._client = client
-        self._instead = instead
-
-    def __getattr__(self, name: str):
-        if name in self._instead:
-            return partial(self._instead[name], self._client)
-        return getattr(self._client, name)
-
-
-def done_but_no_reply(client: Redis, *arguments):
-    client.eval(*arguments)
-    raise redis.ConnectionError("the reply was lost")
-
-
-def cut_off(*_):
-    raise redis.ConnectionError("cut off")
-
-
-def truncated(client: Redis, key: str, value: bytes, **options):
-    return client.set(key, value[:-1], **options)
+    with closing(made(url)) as store:
+        found = store.load()
+        assert found.manifest.events == found.snapshot.events
+        assert found.broken == ()
+        return found.snapshot.events
 
 
 def test_nothing_yet(store):
     assert store.newest() is None
     assert store.load() is None
+    assert store.generations() == []
 
 
 def test_what_is_saved_is_loaded(store, redis_url):
     before = time.time()
-    manifest = store.save(snapshot(5))
-    assert (manifest.generation, manifest.events, manifest.state_digest) == (1, 5, "digest 5")
-    assert manifest.size == len(encode(snapshot(5)))
+    manifest = store.save(whole(5))
+    assert (manifest.generation, manifest.events, manifest.errors, manifest.parent) == (1, 5, 2, "")
+    assert manifest.state_digest == whole(5).digested().state_digest
+    assert manifest.size == encode(whole(5).digested()).size
     assert before <= manifest.created <= time.time()
-    with closing(RedisStore(StoreSettings(url=redis_url), "m")) as other:
+    with closing(made(redis_url)) as other:
         assert other.newest() == manifest
-        found, again = other.load()
-    assert found == manifest
-    assert encode(again) == encode(snapshot(5))
+        found = other.load()
+        assert same(other.read(manifest), whole(5))
+    assert found.manifest == manifest
+    assert same(found.snapshot, whole(5))
+
+
+@pytest.mark.parametrize("size", [1, 2 * MIB // 8, 2 * MIB // 8 - 100, 5 * MIB // 8 + 3])
+def test_chunks_of_at_most_a_mebibyte(store, client, size):
+    weights = np.random.default_rng(size).random(size)
+    manifest = store.save(whole(5, weights=weights))
+    chunks = [key for key in keys(client) if ":g:1:" in key]
+    lengths = sorted((client.strlen(key) for key in chunks), reverse=True)
+    assert sum(lengths) == manifest.size
+    assert all(length == MIB for length in lengths[:-1])
+    assert lengths[-1] <= MIB
+    assert np.array_equal(store.load().snapshot.arrays["state/w"], weights)
 
 
 def test_generations_count_also_over_restarts(store, redis_url):
-    assert [store.save(snapshot(n)).generation for n in range(3)] == [1, 2, 3]
+    first = [store.save(whole(n)) for n in range(3)]
+    assert [manifest.generation for manifest in first] == [1, 2, 3]
+    assert [manifest.parent for manifest in first] == ["", first[0].commit, first[1].commit]
+    store.close()
     with closing(opened(redis_url)) as next_one:
-        assert [next_one.save(snapshot(n)).generation for n in range(3, 5)] == [4, 5]
+        more = [next_one.save(whole(n)) for n in range(3, 5)]
+        assert [manifest.generation for manifest in more] == [4, 5]
+        assert more[0].parent == first[2].commit
     assert loaded_events(redis_url) == 4
 
 
 def test_models_do_not_meet(store, redis_url):
-    store.save(snapshot(1))
+    store.save(whole(1))
     with closing(opened(redis_url, name="other")) as other:
         assert other.newest() is None
-        assert other.save(snapshot(9)).generation == 1
-    assert store.save(snapshot(2)).generation == 2
+        assert other.save(whole(9)).generation == 1
+    assert store.save(whole(2)).generation == 2
 
 
-@pytest.mark.parametrize("keep", [1, 3])
-def test_only_so_many_generations_are_kept(redis_url, client, keep):
-    with closing(opened(redis_url, keep=keep)) as store:
-        for n in range(6):
-            store.save(snapshot(n))
-    kept = manifests(client)
-    assert [manifest.generation for manifest in kept] == list(range(6, 6 - keep, -1))
-    blobs = [manifest.blob for manifest in kept]
-    assert keys(client) == sorted(["{m:m}:head", "{m:m}:token", *blobs]), "and nothing of the others is left"
-    assert [client.ttl(blob) for blob in blobs] == [-1] * keep, "what is visible does not expire"
-    with closing(RedisStore(StoreSettings(url=redis_url), "m")) as store:
-        assert [store.read(manifest).events for manifest in kept] == list(range(5, 5 - keep, -1))
+@pytest.mark.parametrize(("keep", "older", "left"), [(1, 0, [20]), (3, 0, [20, 19, 18]), (2, 1, [20, 19, 16, 8])])
+def test_only_so_many_generations_are_kept(redis_url, client, keep, older, left):
+    with closing(opened(redis_url, keep=keep, keep_older=older)) as store:
+        for n in range(20):
+            store.save(whole(n))
+        kept = manifests(client)
+        assert [manifest.generation for manifest in kept] == left
+        assert store.generations() == kept
+        chunks = [f"{manifest.parts[0].blob}:0" for manifest in kept]
+        own = ["{m:m}:head", "{m:m}:lease", "{m:m}:token", *chunks]
+        assert keys(client) == sorted(own), "and nothing of the others is left"
+        assert [client.ttl(chunk) for chunk in chunks] == [-1] * len(left), "what is visible does not expire"
+        assert [store.read(manifest).events + 1 for manifest in kept] == left
 
 
 def test_all_keys_are_in_one_cluster_slot(store, client):
-    store.save(snapshot(1))
+    store.save(whole(1), {"a" * 64: b"segment"})
+    store.freeze()
     assert all(key.startswith("{m:m}:") for key in keys(client))
 
 
 def test_only_the_newest_learner_may_write(store, redis_url, client):
-    store.save(snapshot(1))
-    with closing(opened(redis_url)) as successor:
+    store.save(whole(1))
+    with closing(take_over(client, redis_url)) as successor:
         before = contents(client)
         with pytest.raises(Fenced):
-            store.save(snapshot(2))
+            store.save(whole(2))
+        assert store.disturbed
         after = contents(client)
         assert before.items() <= after.items(), "nothing is changed"
-        assert all(client.ttl(key) > 0 for key in after.keys() - before.keys()), "what was written aside expires"
-        assert successor.save(snapshot(3)).generation == 2
+        assert all(0 < client.ttl(key) <= 600 for key in after.keys() - before.keys()), "what was written aside expires"
+        assert successor.save(whole(3)).generation == 2
         with pytest.raises(Fenced):
-            store.save(snapshot(4))
+            store.save(whole(4))
+        assert store.acquire() is Standing.WAIT
+        with pytest.raises(Fenced):
+            store.save(whole(4))
     assert loaded_events(redis_url) == 3
 
 
-def test_without_acquiring_nothing_is_written(redis_url, client):
-    with closing(RedisStore(StoreSettings(url=redis_url), "m")) as store:
+def test_without_acquiring_and_loading_nothing_is_written(redis_url, client):
+    with closing(made(redis_url)) as store:
         with pytest.raises(Fenced):
-            store.save(snapshot(1))
+            store.save(whole(1))
+        assert store.acquire() is Standing.RELOAD
+        with pytest.raises(Fenced):
+            store.save(whole(1))
         assert manifests(client) == []
 
 
@@ -169,159 +155,155 @@ def test_learners_that_race_leave_one_line_of_generations(redis_url, client):
     """Each in turn is fenced by the next; no generation is written twice and none is skipped."""
 
     def learner(number: int) -> None:
-        with closing(opened(redis_url, keep=1000)) as store:
+        with closing(take_over(client, redis_url, keep=1000)) as store:
             try:
                 for n in range(30):
-                    store.save(snapshot(1000 * number + n))
+                    store.save(whole(1000 * number + n))
             except Fenced:
                 pass
 
     threads = [threading.Thread(target=learner, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
+        time.sleep(0.02)
     for thread in threads:
         thread.join()
     kept = manifests(client)
     assert [manifest.generation for manifest in kept] == list(range(len(kept), 0, -1))
     tokens = [int(manifest.token.partition(":")[0]) for manifest in kept]
     assert tokens == sorted(tokens, reverse=True)
+    assert [manifest.parent for manifest in kept] == [*(manifest.commit for manifest in kept[1:]), ""]
     assert len(kept) >= 30, "the last one is not hindered"
 
 
 def test_a_commit_may_be_sent_twice(store, client):
     """The client repeats a command whose reply was lost."""
-    manifest = store.save(snapshot(1))
-    token = client.get("{m:m}:token")
-    arguments = [token, 1, manifest.commit, manifest.size, msgspec.json.encode(manifest), 8]
+    sent = []
+
+    def noted(real, *arguments):
+        sent.append(arguments)
+        return real.eval(*arguments)
+
+    with broken(store, eval=noted):
+        store.save(whole(1))
+        store.save(whole(2))
+    assert all(arguments[0] == COMMIT for arguments in sent)
     before = contents(client)
-    for _ in range(2):
-        assert client.eval(COMMIT, 3, "{m:m}:token", "{m:m}:head", manifest.blob, *arguments) == b"OK"
+    assert client.eval(*sent[1]) == b"OK"
+    assert client.eval(*sent[0]) == b"CONFLICT"
     assert contents(client) == before
 
 
-def test_a_generation_that_does_not_follow_is_a_conflict(store, redis_url, client):
-    """A learner that loaded before the last writer's last word, and took over after it."""
-    with closing(RedisStore(StoreSettings(url=redis_url), "m")) as late:
+def test_a_learner_that_loaded_before_the_last_word_is_refused(store, redis_url, client):
+    with closing(made(redis_url)) as late:
         late.load()
-        store.save(snapshot(1))
-        late.acquire()
-        with pytest.raises(Fenced, match="removed or replaced"):
-            late.save(snapshot(2))
+        store.save(whole(1))
+        client.delete("{m:m}:lease")
+        assert late.acquire() is Standing.RELOAD
+        with pytest.raises(Fenced):
+            late.save(whole(2))
     assert [manifest.events for manifest in manifests(client)] == [1]
 
 
 def test_a_commit_whose_reply_was_lost_is_gone_on_from(store, redis_url, client):
-    store.save(snapshot(1))
-    real, store._redis = store._redis, Faulty(store._redis, eval=done_but_no_reply)
-    with pytest.raises(StoreDown):
-        store.save(snapshot(2))
-    store._redis = real
+    store.save(whole(1))
+    with broken(store, eval=done_but_no_reply), pytest.raises(StoreDown):
+        store.save(whole(2))
     assert [manifest.events for manifest in manifests(client)] == [2, 1]
-    assert store.save(snapshot(3)).generation == 3
-    assert [manifest.events for manifest in manifests(client)] == [3, 2, 1]
-    for manifest in manifests(client):
-        assert client.ttl(manifest.blob) == -1, "what is visible does not expire"
+    assert store.save(whole(3)).generation == 3
+    kept = manifests(client)
+    assert [manifest.events for manifest in kept] == [3, 2, 1]
+    assert [manifest.parent for manifest in kept] == [kept[1].commit, kept[2].commit, ""]
+    for manifest in kept:
+        assert client.ttl(f"{manifest.parts[0].blob}:0") == -1, "what is visible does not expire"
         assert store.read(manifest).events == manifest.events, "and is what it was"
     assert loaded_events(redis_url) == 3
 
 
+def test_a_commit_that_arrives_late_is_gone_on_from(store, client):
+    """It was on its way when the client gave up, and comes between the look and the next commit."""
+    late = []
+
+    def delayed(_, *arguments):
+        late.append(arguments)
+        cut_off()
+
+    with broken(store, eval=delayed), pytest.raises(StoreDown):
+        store.save(whole(1))
+
+    def overtaken(real, *arguments):
+        if late:
+            assert real.eval(*late.pop()) == b"OK"
+        return real.eval(*arguments)
+
+    with broken(store, eval=overtaken):
+        assert store.save(whole(2)).generation == 2
+    assert [manifest.events for manifest in manifests(client)] == [2, 1]
+
+
 def test_what_is_written_aside_is_not_visible_and_expires(store, client, redis_url):
-    store.save(snapshot(1))
-    store._redis = Faulty(store._redis, eval=cut_off)
-    with pytest.raises(StoreDown):
-        store.save(snapshot(2))
-    aside = [key for key in keys(client) if ":g:2:" in key]
-    assert len(aside) == 1
-    assert 0 < client.ttl(aside[0]) <= 600
+    store.save(whole(1))
+    with broken(store, eval=cut_off), pytest.raises(StoreDown):
+        store.save(whole(2), {"b" * 64: b"segment"})
+    aside = [key for key in keys(client) if ":g:2:" in key or ":l:" in key]
+    assert len(aside) == 2
+    assert all(0 < client.ttl(key) <= 600 for key in aside)
     assert loaded_events(redis_url) == 1
 
 
 def test_a_snapshot_that_is_not_whole_is_not_committed(store, client):
     """Redis may lose it between the two, by expiry or a restart."""
-    store._redis = Faulty(store._redis, set=truncated)
-    with pytest.raises(StoreDown, match="lost a snapshot"):
-        store.save(snapshot(1))
+
+    def after_loss(real, *arguments):
+        key = next(key for key in keys(client) if ":g:" in key)
+        client.set(key, client.get(key)[:-1])
+        return real.eval(*arguments)
+
+    with broken(store, eval=after_loss), pytest.raises(StoreDown, match="lost a snapshot"):
+        store.save(whole(1))
     assert manifests(client) == []
+    assert store.save(whole(2)).generation == 1
 
 
-def damaged(data: bytes) -> bytes:
-    return data[:100] + bytes([data[100] ^ 1]) + data[101:]
+def test_segments_are_kept_with_the_commit_and_never_touched_again(store, client):
+    name, key = "c" * 64, "{m:m}:l:" + "c" * 64
+    assert store.segment(name) is None
+    store.save(whole(1), {name: b"history"})
+    assert client.ttl(key) == -1
+    with broken(store, eval=cut_off), pytest.raises(StoreDown):
+        store.save(whole(2), {name: b"history"})
+    assert client.ttl(key) == -1, "a crash before the commit does not let it expire"
+    assert store.segment(name) == b"history"
 
 
-@pytest.mark.parametrize("damage", [damaged, lambda data: data[:-1], lambda _: b"", lambda _: b"PICKLE", None])
-def test_a_damaged_snapshot_is_not_loaded(store, client, redis_url, damage):
-    blob = store.save(snapshot(1)).blob
-    if damage is None:
-        client.delete(blob)
-    else:
-        client.set(blob, damage(client.get(blob)))
-    with closing(RedisStore(StoreSettings(url=redis_url), "m")) as other, pytest.raises(Corrupt, match="generation 1"):
-        other.load()
-
-
-@pytest.mark.parametrize("head", [b"", b"garbage", b"[]", b'{"generation": "1"}', b"\xff"])
-def test_a_damaged_head_is_not_loaded(store, client, head):
-    store.save(snapshot(1))
-    client.lset("{m:m}:head", 0, head)
-    for ask in (store.newest, store.load):
-        with pytest.raises(Corrupt, match="head"):
-            ask()
-
-
-@pytest.mark.parametrize("ask", ["acquire", "newest", "load", "save"])
-def test_redis_away(ask):
-    port = free_port()
-    url = f"redis://user:{PASSWORD}@127.0.0.1:{port}/0"
-    with closing(RedisStore(StoreSettings(url=url, password=PASSWORD), "m")) as store:
-        started = time.monotonic()
-        with pytest.raises(StoreDown) as caught:
-            getattr(store, ask)(*[snapshot(1)] * (ask == "save"))
-        assert time.monotonic() - started < 3
-    message = str(caught.value)
-    assert str(port) in message
-    assert PASSWORD not in message
-    assert "\n" not in message
-
-
-@pytest.mark.parametrize("url", ["localhost:6379", f"http://:{PASSWORD}@h/0", f"redis://:a/{PASSWORD}@h:1/0"])
-def test_an_address_that_is_none(url):
-    with pytest.raises(BadSettings, match=r"store\.url") as caught:
-        RedisStore(StoreSettings(url=url), "m")
-    assert PASSWORD not in str(caught.value)
-
-
-def test_the_password_is_used(tmp_path):
-    file = tmp_path / "password"
-    file.write_text(f"{PASSWORD}\nanother line\n")
-    with redis_server(tmp_path / "redis") as server, Redis.from_url(server.url) as admin:
-        admin.config_set("requirepass", PASSWORD)
-        for ways in ({"password": PASSWORD}, {"password_file": file}):
-            with closing(RedisStore(StoreSettings(url=server.url, **ways), "m")) as store:
-                store.acquire()
-        for ways in ({}, {"password": "wrong-canary"}):
-            with closing(RedisStore(StoreSettings(url=server.url, **ways), "m")) as store:
-                with pytest.raises(StoreDown) as caught:
-                    store.acquire()
-                assert "canary" not in str(caught.value)
-
-
-@pytest.mark.parametrize("content", [None, ""])
-def test_a_password_file_without_a_password(tmp_path, content):
-    file = tmp_path / "password"
-    if content is not None:
-        file.write_text(content)
-    with pytest.raises(BadSettings, match="password_file"):
-        RedisStore(StoreSettings(url="redis://h:1/0", password_file=file), "m")
+def test_started_fresh_over_what_cannot_be_read(store, client, redis_url):
+    for n in range(3):
+        store.save(whole(n))
+    for key in keys(client):
+        if ":g:" in key:
+            client.set(key, b"garbage")
+    client.delete("{m:m}:lease")
+    with closing(made(redis_url)) as other:
+        assert other.acquire() is Standing.RELOAD
+        with pytest.raises(Corrupt, match=r"onepass checkpoints import.*--start-fresh.*another name"):
+            other.load()
+        with pytest.raises(Fenced):
+            other.save(whole(9))
+        other.forget()
+        assert other.save(whole(9)).generation == 4
+        assert len([key for key in keys(client) if ":g:" in key]) == 1
+    assert [manifest.parent for manifest in manifests(client)] == [""]
+    assert loaded_events(redis_url) == 9
 
 
 def test_what_was_acknowledged_outlives_the_server(tmp_path):
     with redis_server(tmp_path) as server, closing(opened(server.url)) as store:
         for n in range(3):
-            store.save(snapshot(n, size=100_000))
+            store.save(whole(n, size=300_000))
         server.kill()
         with pytest.raises(StoreDown):
-            store.save(snapshot(3))
+            store.save(whole(3))
         server.start()
         assert loaded_events(server.url) == 2
-        assert store.save(snapshot(4)).generation == 4, "and the learner goes on with its token"
+        assert store.save(whole(4)).generation == 4, "and the learner goes on with its token"
         assert loaded_events(server.url) == 4

@@ -1,0 +1,298 @@
+"""A log that is not what it was: each way is noticed by both clients, the policy is followed, and the gap is exact."""
+
+import gc
+import time
+from contextlib import closing, suppress
+
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+
+from service.sources import open_sink, open_source
+from service.sources.contract import Bookmark, Entry, Gap, Options, SourceDown, SourceLost
+from tests.chaos.kafka_files import segment, set_codec, spoil
+
+pytestmark = pytest.mark.timeout(60)
+SECONDS = 20
+CLIENTS = ["kafka-python", "confluent"]
+GONE_ON = ["earliest", "latest"]
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request):
+    return request.param
+
+
+class Topic:
+    def __init__(self, url):
+        self.url = url
+        self.bootstrap, self.name = url.removeprefix("kafka://").split("/")
+
+    def append(self, *values, batches=False):
+        with closing(open_sink(self.url)) as sink:
+            for group in [[value] for value in values] if batches else [values]:
+                sink.append([Entry(value) for value in group])
+
+    def open(self, client, on_lost="fail", **options):
+        return closing(open_source(self.url, "earliest", Options(client=client, on_lost=on_lost, **options)))
+
+    def admin(self):
+        return KafkaAdminClient(bootstrap_servers=self.bootstrap)
+
+    def recreate(self, values):
+        with self.admin() as admin:
+            admin.delete_topics([self.name])
+            deadline = time.monotonic() + SECONDS
+            while self.name in admin.list_topics():
+                assert time.monotonic() < deadline
+            admin.create_topics({self.name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+        self.append(*values)
+
+
+@pytest.fixture
+def topic(make_topic):
+    return Topic(make_topic())
+
+
+def numbers(first, end):
+    return [b"%d" % number for number in range(first, end)]
+
+
+def read(source, count):
+    deadline = time.monotonic() + SECONDS
+    values = []
+    while len(values) < count:
+        assert time.monotonic() < deadline, f"{len(values)} of {count}"
+        values += [record.value for record in source.poll(0.2, count - len(values))]
+    return values
+
+
+def read_to_end(source):
+    deadline = time.monotonic() + SECONDS
+    values = []
+    while not source.exhausted:
+        assert time.monotonic() < deadline, "a hang"
+        values += [record.value for record in source.poll(0.2, 100)]
+    return values
+
+
+def bookmark_after(topic, client, count):
+    with topic.open(client) as source:
+        read(source, count)
+        return source.bookmark()
+
+
+# Retention.
+
+
+def test_retention_has_passed_the_bookmark(topic, client):
+    topic.append(*numbers(0, 10))
+    bookmark = bookmark_after(topic, client, 2)
+    with topic.admin() as admin:
+        admin.delete_records({TopicPartition(topic.name, 0): 5})
+    with topic.open(client) as source, pytest.raises(SourceLost, match="partition 0: wanted 2, it holds 5 to 10"):
+        source.seek(bookmark)
+    with topic.open(client, "earliest") as source:
+        source.seek(bookmark)
+        assert source.gaps() == [Gap("0", "2", "5", 3, "retention")]
+        assert source.gaps() == []
+        assert read(source, 5) == numbers(5, 10)
+    with topic.open(client, "latest") as source:
+        source.seek(bookmark)
+        assert source.gaps() == [Gap("0", "2", "10", 8, "retention")]
+        topic.append(b"10")
+        assert read(source, 1) == [b"10"]
+
+
+def test_retention_passes_while_reading(topic, client):
+    """The events are hidden in a transaction until some are deleted, so that no client has fetched them before."""
+    with (
+        topic.open(client) as stopping,
+        topic.open(client, "earliest") as going_on,
+        KafkaProducer(bootstrap_servers=topic.bootstrap, transactional_id=topic.name) as producer,
+    ):
+        producer.init_transactions()
+        producer.begin_transaction()
+        for value in numbers(0, 10):
+            producer.send(topic.name, value)
+        producer.flush()
+        with topic.admin() as admin:
+            admin.delete_records({TopicPartition(topic.name, 0): 5})
+        producer.commit_transaction()
+        with pytest.raises(SourceLost, match="wanted 0, it holds 5 to 11"):
+            read(stopping, 10)
+        assert read(going_on, 5) == numbers(5, 10)
+        assert going_on.gaps() == [Gap("0", "0", "5", 5, "retention")]
+
+
+# Topic recreated.
+
+
+@pytest.mark.parametrize("length", [3, 8, 12], ids=["shorter", "same", "longer"])
+def test_topic_recreated(topic, length):
+    topic.append(*numbers(0, 8))
+    bookmark = bookmark_after(topic, "kafka-python", 5)
+    topic.recreate(numbers(100, 100 + length))
+    by_anchor = bookmark._replace(marks={"0": bookmark.marks["0"]})
+    by_identity = bookmark._replace(marks={"": bookmark.marks[""]})
+    for client in CLIENTS:
+        for way in [bookmark, by_identity] + ([by_anchor] if length >= 5 else []):
+            with topic.open(client) as source, pytest.raises(SourceLost, match="another topic"):
+                source.seek(way)
+            with topic.open(client, "earliest") as source:
+                source.seek(way)
+                assert source.gaps() == [Gap("0", "5", "0", 0, "recreated")]
+                assert read(source, length) == numbers(100, 100 + length)
+        with topic.open(client, "latest") as source:
+            source.seek(bookmark)
+            assert source.gaps() == [Gap("0", "5", str(length), 0, "recreated")]
+            assert source.lag() == {"0": 0}
+
+
+def test_topic_recreated_while_reading(topic, client):
+    topic.append(*numbers(0, 8))
+    with topic.open(client) as source:
+        read(source, 8)
+        topic.recreate(numbers(100, 112))
+        deadline = time.monotonic() + SECONDS
+        with pytest.raises(SourceLost, match="another topic"):
+            while time.monotonic() < deadline:
+                source.poll(0.2, 100)
+
+
+def test_other_cluster_is_another_log(topic, client):
+    topic.append(*numbers(0, 8))
+    bookmark = bookmark_after(topic, client, 5)
+    other = "x" + bookmark.marks[""]
+    with topic.open(client) as source, pytest.raises(SourceLost, match="another topic"):
+        source.seek(bookmark._replace(marks={"": other}))
+
+
+def test_end_cut_off(topic, client):
+    topic.append(*numbers(0, 8))
+    marks = bookmark_after(topic, client, 8).marks
+    cut = Bookmark({"0": "11"}, marks)
+    with topic.open(client) as source, pytest.raises(SourceLost, match="wanted 11, it holds 0 to 8: its end was cut"):
+        source.seek(cut)
+    with topic.open(client, "latest") as source:
+        source.seek(cut)
+        assert source.gaps() == [Gap("0", "11", "8", 0, "truncated")]
+
+
+def test_end_cut_off_and_grown_again(topic, client):
+    """The same topic, yet another record where the bookmark has its last one."""
+    topic.append(*numbers(0, 8))
+    bookmark = bookmark_after(topic, client, 5)
+    strange = bookmark._replace(marks=bookmark.marks | {"0": "4:1:1"})
+    with topic.open(client) as source, pytest.raises(SourceLost, match="its end was cut off"):
+        source.seek(strange)
+
+
+# Partition added.
+
+
+def test_partition_added_while_reading_and_before_a_restart(topic, client):
+    topic.append(*numbers(0, 8))
+    with topic.open(client) as source:
+        read(source, 8)
+        bookmark = source.bookmark()
+        with topic.admin() as admin:
+            admin.create_partitions({topic.name: 2})
+        fill(topic, 1, numbers(50, 53))
+        assert read(source, 3) == numbers(50, 53)
+        assert source.bookmark().positions == {"0": "8", "1": "3"}
+    with closing(open_source(topic.url, "latest", Options(client=client))) as source:
+        source.seek(bookmark)
+        assert source.lag() == {"0": 0, "1": 3}
+        assert read(source, 3) == numbers(50, 53)
+        source.seek(bookmark)
+        assert source.until_end(bookmark.positions) == {"0": "8", "1": "0"}
+        assert source.exhausted
+    with topic.open(client, only="1") as source:
+        source.seek(bookmark)
+        assert read(source, 3) == numbers(50, 53)
+        assert source.bookmark().positions == {"1": "3"}
+
+
+def fill(topic, partition, values):
+    with KafkaProducer(bootstrap_servers=topic.bootstrap) as producer:
+        for value in values:
+            producer.send(topic.name, value, partition=partition).get(timeout=SECONDS)
+
+
+# Unreadable batches.
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [spoil, lambda path, number: set_codec(path, number, 7)],
+    ids=["checksum", "unknown codec"],
+)
+def test_unreadable_batch(topic, client, harm):
+    """Batches of one event; 1, 4, 5 and the last are bad: alone, as a pair, and with nothing behind."""
+    topic.append(*numbers(0, 8), batches=True)
+    path = segment(topic.bootstrap, topic.name)
+    for number in (1, 4, 5, 7):
+        harm(path, number)
+    with topic.open(client) as source:
+        assert read(source, 1) == [b"0"]
+        for _ in range(2):
+            with pytest.raises(SourceLost, match="partition 0: the batch at offset 1 cannot be read"):
+                read(source, 1)
+        assert source.bookmark().positions == {"0": "1"}
+        assert source.lag() == {"0": 7}
+    for policy in GONE_ON:
+        with topic.open(client, policy) as source:
+            end = source.until_end()
+            assert read_to_end(source) == [b"0", b"2", b"3", b"6"]
+            assert source.bookmark().positions == end == {"0": "8"}
+            assert source.gaps() == [Gap("0", str(at), str(at + 1), 1, "corrupt") for at in (1, 4, 5, 7)]
+
+
+def test_unreadable_batch_of_many_is_passed_over_as_one(topic, client):
+    with KafkaProducer(bootstrap_servers=topic.bootstrap, linger_ms=200) as producer:
+        for batch in (numbers(0, 3), numbers(3, 40), numbers(40, 43)):
+            for sent in [producer.send(topic.name, value) for value in batch]:
+                sent.get(timeout=SECONDS)
+    spoil(segment(topic.bootstrap, topic.name), 1)
+    with topic.open(client, "earliest") as source:
+        source.until_end()
+        assert read_to_end(source) == numbers(0, 3) + numbers(40, 43)
+        assert source.gaps() == [Gap("0", "3", "40", 37, "corrupt")]
+        bookmark = source.bookmark()
+        source.seek(bookmark)
+        assert source.gaps() == []
+
+
+# kafka-python leaves the sockets of refused connections to the collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_broker_killed_and_started(kafka, topic):
+    if kafka.pid is None:
+        pytest.skip("the broker is not ours to kill")
+    topic.append(*numbers(0, 8))
+    with topic.open("kafka-python") as one, topic.open("confluent") as other:
+        for source in (one, other):
+            assert read(source, 3) == numbers(0, 3)
+        kafka.kill()
+        try:
+            for source in (one, other):
+                began = time.monotonic()
+                with pytest.raises(SourceDown, match="Kafka"):
+                    source.lag()
+                assert time.monotonic() - began < 6
+        finally:
+            kafka.start()
+        topic.append(*numbers(8, 12))
+        for source in (one, other):
+            assert read_through_troubles(source, 9) == numbers(3, 12)
+            assert source.gaps() == []
+    gc.collect()
+
+
+def read_through_troubles(source, count):
+    deadline = time.monotonic() + SECONDS
+    values = []
+    while len(values) < count:
+        assert time.monotonic() < deadline, f"{len(values)} of {count}"
+        with suppress(SourceDown):
+            values += [record.value for record in source.poll(0.2, count - len(values))]
+    return values

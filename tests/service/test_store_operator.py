@@ -1,0 +1,107 @@
+"""An operator beside a running learner: looks, restates, and fences whoever learns without touching the lease."""
+
+import threading
+from contextlib import closing
+
+import pytest
+from redis import Redis
+from stores import broken, cut_off, delta, made, manifests, opened, same, whole
+
+from service.checkpoints import Fenced, Standing, StoreDown
+
+
+@pytest.fixture
+def client(redis_url):
+    with Redis.from_url(redis_url) as client:
+        yield client
+
+
+@pytest.fixture
+def operator(redis_url):
+    with closing(made(redis_url)) as operator:
+        yield operator
+
+
+def test_a_restated_generation_is_where_the_learner_begins(redis_url, client, operator):
+    with closing(opened(redis_url)) as store:
+        first = store.save(whole(1))
+        store.save(whole(2))
+        lease = client.get("{m:m}:lease")
+        manifest = operator.restate(operator.read(first), {"d" * 64: b"history"}, origin="rollback to 1")
+        assert (manifest.generation, manifest.events, manifest.origin) == (3, 1, "rollback to 1")
+        assert manifest.state_digest == first.state_digest
+        assert client.get("{m:m}:lease") == lease
+        assert client.ttl("{m:m}:l:" + "d" * 64) == -1
+        with pytest.raises(Fenced):
+            store.save(whole(3))
+        assert store.held
+        assert store.acquire() is Standing.RELOAD
+        found = store.load()
+        assert found.manifest == manifest
+        assert same(found.snapshot, whole(1))
+        after = store.save(whole(4))
+        assert (after.generation, after.parent, after.origin) == (4, manifest.commit, "learned")
+    assert [generation.generation for generation in operator.generations()] == [4, 3, 2, 1]
+    assert int(manifest.token.partition(":")[0]) == 2
+
+
+def test_restated_into_an_empty_store(redis_url, operator):
+    assert operator.restate(whole(7), origin="import").generation == 1
+    with closing(opened(redis_url)) as store:
+        assert store.save(whole(8)).generation == 2
+
+
+def test_only_a_whole_snapshot_is_restated(operator):
+    with pytest.raises(ValueError, match="whole"):
+        operator.restate(delta(1, {0: 0.0}))
+
+
+def test_restated_while_somebody_writes_all_the_time(redis_url, client, operator):
+    """The learner comes back after each fence; nothing is lost of what either wrote."""
+    end = threading.Event()
+    written = []
+
+    def learn() -> None:
+        with closing(opened(redis_url, keep=1000)) as store:
+            while not end.is_set():
+                try:
+                    written.append(store.save(whole(1)).commit)
+                except Fenced:
+                    if store.acquire() is Standing.RELOAD:
+                        store.load()
+
+    thread = threading.Thread(target=learn)
+    operator._settings = operator._settings.model_copy(update={"keep": 1000})
+    thread.start()
+    restated = [operator.restate(whole(1000 + n)).commit for n in range(20)]
+    end.set()
+    thread.join()
+    kept = manifests(client)
+    assert [manifest.generation for manifest in kept] == list(range(len(kept), 0, -1))
+    assert sorted(manifest.commit for manifest in kept) == sorted(restated + written)
+
+
+def test_nothing_restated_when_redis_goes_away(client, operator):
+    with broken(operator, eval=cut_off), pytest.raises(StoreDown):
+        operator.restate(whole(1))
+    assert manifests(client) == []
+
+
+def test_a_damaged_generation_is_told_in_words_and_removed(redis_url, client, operator):
+    with closing(opened(redis_url)) as store:
+        for n in range(3):
+            store.save(whole(n))
+    client.lset("{m:m}:head", 1, b"garbage")
+    told = operator.generations()
+    assert [getattr(found, "generation", None) for found in told] == [3, None, 1]
+    assert "damaged" in told[1]
+    assert operator.restate(whole(9)).generation == 4
+    assert [found.generation for found in operator.generations()] == [4, 3, 1]
+
+
+def test_newest_passes_over_damaged_manifests(redis_url, client, operator):
+    with closing(opened(redis_url)) as store:
+        for n in range(3):
+            store.save(whole(n))
+    client.lset("{m:m}:head", 0, b"\xff" * 100)
+    assert operator.newest().generation == 2
