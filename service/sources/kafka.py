@@ -16,8 +16,6 @@ from kafka.errors import (  # type: ignore[import-untyped]
     RetriableError,
 )
 from kafka.net.compat import KafkaNetClient  # type: ignore[import-untyped]
-from kafka.net.manager import KafkaConnectionManager  # type: ignore[import-untyped]
-from kafka.net.selector import NetworkSelector  # type: ignore[import-untyped]
 from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 
 from service.settings import Security
@@ -25,8 +23,9 @@ from service.sources.contract import Entry, Options, SourceDown
 from service.sources.kafka_batches import find_unreadable
 from service.sources.kafka_client import BadBatch, OutOfRange
 from service.sources.kafka_log import KafkaLog
+from service.sources.kafka_login import why_down
 from service.sources.kafka_place import Bounds, Message
-from service.sources.kafka_security import authentication_failed, for_kafka_python, knock
+from service.sources.kafka_security import for_kafka_python, knock
 
 BOOTSTRAP_MS = 3_000
 PROBE_MS = 2_000
@@ -171,13 +170,11 @@ def _connect(
     make: Callable[..., Any], bootstrap: str, security: Security | None, config: Mapping[str, object]
 ) -> tuple[Any, Any]:
     """A consumer or producer and what it knows of the cluster; when no broker answers, nothing is left running."""
-    made: list[tuple[Any, Any]] = []
+    made: list[Any] = []
 
     def client(**configs: Any) -> Any:
-        net = NetworkSelector(**configs)
-        manager = KafkaConnectionManager(net, **configs)
-        made.append((KafkaNetClient(net, manager), manager))
-        return made[-1][0]
+        made.append(KafkaNetClient(**configs))
+        return made[-1]
 
     knock(bootstrap, security)
     words = for_kafka_python(security)
@@ -185,10 +182,7 @@ def _connect(
     try:
         connected = make(kafka_client=client, metrics_enabled=False, **servers, **words, **config)
     except Exception as error:
-        for left, manager in made:  # a constructor that fails leaves its I/O thread behind
-            refused = any(manager.auth_failure(broker.node_id) for broker in manager.cluster.bootstrap_brokers())
+        for left in made:  # a constructor that fails leaves its I/O thread behind
             left.close()
-            if refused:
-                raise authentication_failed(bootstrap, security) from error
-        raise SourceDown(f"no Kafka broker answers at {bootstrap}: {error}") from error
-    return connected, made[0][1].cluster
+        raise why_down(bootstrap, security, error) from error
+    return connected, made[0].cluster
