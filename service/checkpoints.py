@@ -182,6 +182,7 @@ class Remembered:
         return manifest
 
     def segment(self, name: str) -> bytes | None:
-        del name  # only the last snapshot is remembered
+        del name
+        return None  # only the last snapshot is remembered
 
     def close(self) -> None: ...

@@ -151,8 +151,7 @@ def segments_of(
     """
     segments: dict[str, bytes] = {}
     with suppress(Broken):
-        for name, segment in _backwards(lineage, lambda name: None if known(name) else fetch(name)):
-            segments[name] = segment
+        segments.update(_backwards(lineage, lambda name: None if known(name) else fetch(name)))
     return segments
 
 
