@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
 from typing import Literal, NamedTuple, TypeVar
 
-from service.checkpoints import Manifest, Remembered, StoreDown
+from service.checkpoints import NO_SEGMENTS, Loaded, Manifest, Remembered, Standing, StoreDown
 from service.snapshot import Snapshot
 from service.sources.contract import Entry, Positions, Record, SourceDown
 
@@ -128,18 +128,17 @@ class FaultyStore(Remembered):
     @property
     def kept(self) -> Snapshot:
         """The newest snapshot, for the test: not a call of the plan."""
-        _, snapshot = super().load()
-        return snapshot
+        return super().load().snapshot
 
-    def acquire(self) -> None:
-        self._plan.call("acquire", StoreDown, super().acquire)
+    def acquire(self) -> Standing:
+        return self._plan.call("acquire", StoreDown, super().acquire)
 
-    def load(self) -> tuple[Manifest, Snapshot] | None:
+    def load(self) -> Loaded | None:
         return self._plan.call("load", StoreDown, super().load)
 
-    def save(self, snapshot: Snapshot) -> Manifest:
+    def save(self, snapshot: Snapshot, segments: Mapping[str, bytes] = NO_SEGMENTS) -> Manifest:
         def work() -> Manifest:
             self._on_save(snapshot)
-            return super(FaultyStore, self).save(snapshot)
+            return super(FaultyStore, self).save(snapshot, segments)
 
         return self._plan.call("save", StoreDown, work)

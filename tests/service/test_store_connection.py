@@ -1,4 +1,4 @@
-"""Addresses, passwords and the server's own settings: what cannot work is said at once, in one line, without secrets."""
+"""Addresses, passwords and the server's settings: what cannot work is said at once, in one line, without secrets."""
 
 import logging
 import time
@@ -6,6 +6,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 from redis import Redis
+from stores import made, opened, whole
 
 from service.checkpoints import StoreDown
 from service.embedded.process import free_port
@@ -13,7 +14,6 @@ from service.embedded.redis import redis_server
 from service.errors import BadSettings
 from service.settings import StoreSettings
 from service.store.connection import Server
-from stores import made, opened, whole
 
 PASSWORD = "hunter2-canary"
 
@@ -130,7 +130,11 @@ def test_the_password_is_used(server, tmp_path):
             with closing(made(url, **ways)) as store:
                 store.acquire()
         wrong = f"redis://nobody@127.0.0.1:{port}"
-        for url, ways in ((server.url, {}), (server.url, {"password": "wrong-canary"}), (wrong, {"password": PASSWORD})):
+        for url, ways in (
+            (server.url, {}),
+            (server.url, {"password": "wrong-canary"}),
+            (wrong, {"password": PASSWORD}),
+        ):
             with closing(made(url, **ways)) as store:
                 for ask in (store.acquire, store.newest):
                     with pytest.raises(BadSettings, match=r"store\.password") as caught:
@@ -172,7 +176,7 @@ def test_a_server_that_forgets_is_warned_of_once(server, caplog):
 
 
 def test_little_room_is_warned_of_once(server, caplog):
-    with configured(server, maxmemory="8mb", save="900 1"), closing(opened(server.url)) as store:
+    with configured(server, maxmemory="7mb", save="900 1"), closing(opened(server.url)) as store:
         store.save(whole(1, size=300_000))
         store.save(whole(2, size=300_000))
     assert len(caplog.records) == 1
