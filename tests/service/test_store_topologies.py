@@ -80,7 +80,8 @@ def cluster(tmp_path):
     with ExitStack() as stack:
         clients = []
         for number in range(3):
-            port = free_port()  # and the bus at 10,000 above
+            # The nodes speak with each other 10,000 above, which must not be a port that the kernel hands out.
+            port = next(port for port in iter(free_port, None) if port < 20_000)
             options = ["--port", str(port), "--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]
             stack.enter_context(running(tmp_path / str(number), port, *options))
             clients.append((port, stack.enter_context(Redis(port=port))))
