@@ -47,7 +47,7 @@ class CopyFolder:
             self.save(generation, encode(snapshot.digested()), segments_of(snapshot.lineage, fetch, self._has))
 
     def save(self, generation: int, encoded: Encoded, segments: dict[str, bytes]) -> None:
-        """Add a whole snapshot, and segments of its history, newest first; an `OSError` leaves the copies as they were."""
+        """Add a whole snapshot and segments of its history, newest first; an `OSError` leaves what there was."""
         self._tried = time.monotonic()
         self._folder.mkdir(parents=True, exist_ok=True)
         for stale in self._folder.glob(f"{self._name}-{'?' * 32}{UNFINISHED}"):
