@@ -16,12 +16,12 @@ from kafka.errors import (  # type: ignore[import-untyped]
     RetriableError,
 )
 from kafka.net.compat import KafkaNetClient  # type: ignore[import-untyped]
-from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 
 from service.settings import Security
 from service.sources.contract import Entry, Options, SourceDown
 from service.sources.kafka_batches import find_unreadable
 from service.sources.kafka_client import BadBatch, OutOfRange
+from service.sources.kafka_commits import Commits
 from service.sources.kafka_log import KafkaLog
 from service.sources.kafka_login import why_down
 from service.sources.kafka_place import Bounds, Message
@@ -35,6 +35,7 @@ CONSUMER = {
     "allow_auto_create_topics": False,
     "auto_offset_reset": "none",
     "enable_auto_commit": False,
+    "group_id": None,
     "isolation_level": "read_committed",
     "fetch_max_bytes": 16 << 20,
     "max_partition_fetch_bytes": 1 << 20,
@@ -64,8 +65,9 @@ class KafkaPythonClient:
         self._bootstrap = bootstrap
         self._topic = topic
         self._security = options.security
-        config = CONSUMER | {"group_id": options.group}
-        self._consumer, self._cluster = _connect(KafkaConsumer, bootstrap, options.security, config)
+        self._group = options.group
+        self._commits: Commits | None = None
+        self._consumer, self._cluster = _connect(KafkaConsumer, bootstrap, options.security, CONSUMER)
         try:
             known = self._ask(self._consumer.partitions_for_topic, topic)
             if not known:
@@ -113,12 +115,14 @@ class KafkaPythonClient:
         return messages, passed
 
     def commit(self, positions: Mapping[int, int]) -> None:
-        offsets = {
-            TopicPartition(self._topic, number): OffsetAndMetadata(at, "", -1) for number, at in positions.items()
-        }
-        self._consumer.commit_async(offsets)
+        if self._commits is None and self._group is not None:
+            self._commits = Commits(self._bootstrap, self._security, self._topic, self._group)
+        if self._commits is not None:
+            self._commits.offer(positions)
 
     def close(self) -> None:
+        if self._commits is not None:
+            self._commits.close()
         with contextlib.suppress(KafkaError):
             self._consumer.close(autocommit=False, timeout_ms=1_000)
 
