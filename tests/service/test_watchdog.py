@@ -1,4 +1,4 @@
-"""The watchdog: a client that hangs ends the process, one that brings nothing is renewed, a quiet topic is left alone."""
+"""The watchdog: a hanging client ends the process, one that brings nothing is renewed, a quiet topic is left alone."""
 
 import time
 
