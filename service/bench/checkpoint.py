@@ -35,23 +35,27 @@ def bench_checkpoint(*, quick: bool) -> dict[str, Any]:
 
 
 def _pauses(rounds: int) -> dict[str, dict[str, dict[str, float]]]:
-    """Median pause and the bytes of each form of checkpoint, by learner; all take turns."""
+    """Median pause and the bytes of each form of checkpoint, by learner; those of one size take turns.
+
+    A process has models of one size only: beside the copies of large ones, small ones would get no memory twice.
+    """
     draws = np.random.default_rng(0)
-    models = {(name, bits): _model(spec, bits) for name, spec in LEARNERS.items() for bits in (SMALL, LARGE)}
-    times: dict[tuple[str, str], list[float]] = {}
     table: dict[str, dict[str, dict[str, float]]] = {}
-    for _ in range(rounds):
-        for (name, bits), model in models.items():
-            for form in ("whole", "delta"):
-                title = f"{form} 2^{bits}"
-                seconds, frozen = _pause(model, _events(draws, 1 << bits), whole=form == "whole")
-                taken = times.setdefault((title, name), [])
-                taken.append(1e3 * seconds)
-                table.setdefault(title, {})[name] = {
-                    "milliseconds": statistics.median(taken),
-                    "longest": max(taken),
-                    "megabytes": _bytes(frozen) / 1e6,
-                }
+    for bits in (SMALL, LARGE):
+        models = {name: _model(spec, bits) for name, spec in LEARNERS.items()}
+        times: dict[tuple[str, str], list[float]] = {}
+        for _ in range(rounds):
+            for name, model in models.items():
+                for form in ("whole", "delta"):
+                    model.learn(_events(draws, 1 << bits))
+                    seconds, size = _pause(model, whole=form == "whole")
+                    taken = times.setdefault((form, name), [])
+                    taken.append(1e3 * seconds)
+                    table.setdefault(f"{form} 2^{bits}", {})[name] = {
+                        "milliseconds": statistics.median(taken),
+                        "longest": max(taken),
+                        "megabytes": size / 1e6,
+                    }
     return table
 
 
@@ -71,20 +75,16 @@ def _events(draws: np.random.Generator, dim: int) -> list[Event]:
     return [Event([0, *row], [1.0] * (len(row) + 1), str(n % 2), 1.0) for n, row in enumerate(rows)]
 
 
-def _pause(model: Model, events: list[Event], *, whole: bool) -> tuple[float, Snapshot]:
-    """Seconds for which the model learns nothing, after these events."""
-    model.learn(events)
+def _pause(model: Model, *, whole: bool) -> tuple[float, int]:
+    """Seconds for which the model learns nothing, and the bytes of the copy."""
     started = time.perf_counter()
     frozen = _frozen(model, whole=whole)
-    return time.perf_counter() - started, frozen
+    seconds = time.perf_counter() - started
+    return seconds, sum(array.nbytes for array in frozen.arrays.values())
 
 
 def _frozen(model: Model, *, whole: bool) -> Snapshot:
     return model.snapshot(BEGINNING, Lineage(), whole=whole)
-
-
-def _bytes(frozen: Snapshot) -> int:
-    return sum(array.nbytes for array in frozen.arrays.values())
 
 
 def _pause_bars(pauses: dict[str, dict[str, dict[str, float]]]) -> list[Bar]:
