@@ -1,10 +1,12 @@
 """Rejected events on their way to the dead-letter log: as they came, with why and where."""
 
+import time
 from collections.abc import Callable
 
 from service.failpoints import reach
-from service.sources.contract import Entry, Record, Sink
+from service.sources.contract import Entry, Record, Sink, SourceDown
 
+RETRY_SECONDS = 0.2
 LONGEST = 900_000
 """Bytes of a rejected event that are kept: with its headers it must fit a broker's limit for one message."""
 
@@ -37,6 +39,16 @@ class Letters:
                 self._sink.append(self._waiting)
             reach("in_letters")
             self._waiting = []
+
+    def deliver_before(self, deadline: float) -> None:
+        """Append what waits, trying until then."""
+        while True:
+            try:
+                return self.deliver()
+            except SourceDown:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(RETRY_SECONDS)
 
     def forget(self) -> None:
         """What waits is of records that will be read again."""

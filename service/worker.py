@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from service.checkpoints import StoreDown
+from service.checkpoints import Corrupt, StoreDown
 from service.events import Decoder, Event, Reject
 from service.failpoints import reach
 from service.follower import Follower
@@ -74,6 +74,13 @@ class Worker:
 
     def run(self, stop: threading.Event, after_round: Callable[[], None] = lambda: None) -> None:
         """Learn until told to stop (or until the end), whatever is away meanwhile; then leave a last checkpoint."""
+        try:
+            self._learn_on(stop, after_round)
+            self._finish()
+        finally:
+            self._close()
+
+    def _learn_on(self, stop: threading.Event, after_round: Callable[[], None]) -> None:
         wait = FIRST_WAIT
         while not stop.is_set() and not self._finished():
             try:
@@ -91,7 +98,6 @@ class Worker:
             self._say(trouble or self._keeper.trouble)
             if trouble:
                 stop.wait(wait)
-        self._finish()
 
     def renew_source(self) -> None:
         """From another thread: the log has more and nothing comes; connect anew."""
@@ -124,7 +130,8 @@ class Worker:
         if not self._keeper.settled:
             self._disconnect()
             if self._follower is not None:
-                self._follower.step()
+                with contextlib.suppress(Corrupt):  # whoever holds the lease has to deal with that
+                    self._follower.step()
             return False
         if begin is not None:
             self._disconnect()
@@ -220,28 +227,24 @@ class Worker:
         """A last checkpoint of whatever has not had one; what cannot be written in time will be learned again."""
         self._health.ready = False
         reach("in_stop")
-        try:
-            self._save_the_rest(time.monotonic() + FINISH_SECONDS)
-        finally:
-            if self._source is not None:
-                with contextlib.suppress(SourceDown, SourceLost):
-                    self._health.lag = self._source.lag()
-            self._disconnect()
-            self._keeper.close()
-
-    def _save_the_rest(self, deadline: float) -> None:
         if self._bookmark is None:
             return
-        while True:
-            try:
-                self._letters.deliver()
-                break
-            except SourceDown as error:
-                if time.monotonic() >= deadline:
-                    raise Unsaved(f"stopped without a last checkpoint: {error}") from error
-                time.sleep(FIRST_WAIT)
+        deadline = time.monotonic() + FINISH_SECONDS
+        try:
+            self._letters.deliver_before(deadline)
+        except SourceDown as error:
+            raise Unsaved(f"stopped without a last checkpoint: {error}") from error
         why = self._keeper.finish(named(self._log_name, self._bookmark), deadline, always=self._until_end)
         if why:
             raise Unsaved(f"stopped without a last checkpoint: {why}")
         if self._source is not None:
             self._source.settled(self._bookmark.positions)
+
+    def _close(self) -> None:
+        """However it ends: the log and the lease are let go, so that the next one need not wait."""
+        self._health.ready = False
+        if self._source is not None:
+            with contextlib.suppress(SourceDown, SourceLost):
+                self._health.lag = self._source.lag()
+        self._disconnect()
+        self._keeper.close()

@@ -9,14 +9,12 @@ import importlib
 import time
 import uuid
 from collections.abc import Mapping
-from concurrent.futures import Future
-from functools import partial
 from typing import Any, Literal
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import TopicCollection as Topics
 
-from service.sources.confluent_connection import ASK_SECONDS, Connection
+from service.sources.confluent_connection import Connection
 from service.sources.contract import Options, SourceDown
 from service.sources.kafka_batches import find_unreadable
 from service.sources.kafka_client import BadBatch, OutOfRange
@@ -143,31 +141,32 @@ class ConfluentClient:
         """Ask for the topic's id and partitions, unless they are fresh; one that is being deleted has none."""
         if self._looked and time.monotonic() - self._looked < LOOK_SECONDS:
             return
-        told = self._wait(partial(self._admin.describe_topics, Topics([self._topic])), self._topic)
+        told = self._describe()
         self._partitions = set() if told is None else {part.id for part in told.partitions}
         if told is not None:
-            cluster = self._wait(self._admin.describe_cluster)
+            cluster = self._wait(self._admin.describe_cluster())
             bits = [told.topic_id.get_most_significant_bits(), told.topic_id.get_least_significant_bits()]
             topic = uuid.UUID(bytes=b"".join((half % (1 << 64)).to_bytes(8, "big") for half in bits))
             self._identity = f"{cluster.cluster_id or ''}/{topic if topic.int else ''}"
         self._looked = time.monotonic()
 
-    def _offsets(self, partitions: set[int], which: Any) -> dict[int, int]:
-        wanted = [TopicPartition(self._topic, number) for number in partitions]
-        ask = partial(self._admin.list_offsets, isolation_level=IsolationLevel.READ_COMMITTED)
-        found = ask(dict.fromkeys(wanted, which), request_timeout=ASK_SECONDS)
+    def _describe(self) -> Any:
+        """None when there is no such topic."""
+        future = self._admin.describe_topics(Topics([self._topic]))[self._topic]
         try:
-            return {tp.partition: future.result(ASK_SECONDS + 1).offset for tp, future in found.items()}
-        except (KafkaException, TimeoutError) as error:
+            return self._connection.wait(future, self._admin.poll)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return None
             raise self._connection.down(error) from error
 
-    def _wait(self, ask: Any, key: str | None = None) -> Any:
-        answer = ask(request_timeout=ASK_SECONDS)
-        future: Future[Any] = answer if key is None else answer[key]
+    def _offsets(self, partitions: set[int], which: Any) -> dict[int, int]:
+        wanted = {TopicPartition(self._topic, number): which for number in partitions}
+        found = self._admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED)
+        return {tp.partition: self._wait(future).offset for tp, future in found.items()}
+
+    def _wait(self, future: Any) -> Any:
         try:
-            return future.result(ASK_SECONDS + 1)
-        except (KafkaException, TimeoutError) as error:
-            if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                return None
-            self._admin.poll(0)  # calls back what the connection has said
+            return self._connection.wait(future, self._admin.poll)
+        except KafkaException as error:
             raise self._connection.down(error) from error

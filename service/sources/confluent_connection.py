@@ -1,5 +1,8 @@
 """How librdkafka is told to connect, and what it says when it cannot."""
 
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import KafkaError
@@ -9,6 +12,7 @@ from service.sources.contract import SourceDown
 from service.sources.kafka_security import authentication_failed, for_confluent, knock
 
 ASK_SECONDS = 3.0
+HEAR_SECONDS = 0.05
 
 
 class Connection:
@@ -31,6 +35,17 @@ class Connection:
         if self._refused:
             return authentication_failed(self.bootstrap, self.security)
         return SourceDown(f"Kafka at {self.bootstrap} does not answer: {error}")
+
+    def wait(self, future: "Future[Any]", hear: Callable[[float], object]) -> Any:
+        """The future's result; a refused login is not waited for, since the library tries it again and again."""
+        deadline = time.monotonic() + ASK_SECONDS
+        while True:
+            try:
+                return future.result(HEAR_SECONDS)
+            except TimeoutError as error:
+                hear(0)  # calls `_hear` back
+                if self._refused or time.monotonic() > deadline:
+                    raise self.down("no answer in time") from error
 
     def _hear(self, error: Any) -> None:
         self._refused |= error.code() == KafkaError._AUTHENTICATION  # noqa: SLF001

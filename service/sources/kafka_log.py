@@ -12,7 +12,7 @@ from typing import Literal
 from service.sources.contract import BEGINNING, Bookmark, Gap, Options, Positions, Record, SourceDown, SourceLost
 from service.sources.kafka_anchors import strangers
 from service.sources.kafka_client import BadBatch, Client, OutOfRange
-from service.sources.kafka_place import REMEDY, Bounds, Message, Seen, mark, place, same_topic
+from service.sources.kafka_place import REMEDY, Bounds, Message, Seen, known_of, mark, place, same_topic
 
 _log = logging.getLogger(__name__)
 
@@ -134,8 +134,10 @@ class KafkaLog:
 
     def _place(self, client: Client) -> None:
         numbers = {number for number in client.partitions() if self._concerns(number)}
-        if not numbers:
+        if not numbers and self._options.only is not None:
             raise SourceLost(f"topic {self._topic}: it has no partition {self._options.only}")
+        if not numbers:
+            raise SourceDown(f"topic {self._topic} has no partitions now")
         if self._end is not None:  # a partition that came later has nothing before the end
             numbers &= self._end.keys()
         bounds = client.bounds(numbers)
@@ -145,7 +147,7 @@ class KafkaLog:
             self._fresh = False
         else:
             self._go_on(numbers, Seen(identity, bounds, strangers(self._connect, self._anchors(), bounds)))
-        self._marks[""] = identity
+        self._marks[""] = known_of(self._marks.get("", ""), identity)
         client.read(self._next)
         self._rest_at_end(client)
 
@@ -210,11 +212,12 @@ class KafkaLog:
             partition, offset = message.partition, message.offset
             if offset < self._next.get(partition, offset + 1):
                 continue
-            self._move(partition, offset)
-            if self._end is None or offset < self._end[partition]:
-                self._next[partition] = offset + 1
-                self._last[partition] = message
-                records.append(Record(str(partition), str(offset), str(offset + 1), message.value or b""))
+            if self._end is not None and offset >= self._end[partition]:
+                self._move(partition, offset)
+                continue
+            self._next[partition] = offset + 1
+            self._last[partition] = message
+            records.append(Record(str(partition), str(offset), str(offset + 1), message.value or b""))
         return records
 
     def _move(self, partition: int, at: int) -> None:

@@ -55,6 +55,13 @@ def same_topic(mine: str, theirs: str) -> bool:
     return all(one == other or not one or not other for one, other in pairs)
 
 
+def known_of(mine: str, theirs: str) -> str:
+    """The newer mark; what it does not tell of the same topic stays as it was known."""
+    if not mine or not same_topic(mine, theirs):
+        return theirs
+    return "/".join(new or old for old, new in zip(mine.split("/"), theirs.split("/"), strict=False))
+
+
 def place(
     topic: str,
     wanted: Mapping[int, int],

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.sources.contract import Gap, SourceLost
-from service.sources.kafka_place import Bounds, Message, Seen, mark, marked_offset, place, same_topic
+from service.sources.kafka_place import Bounds, Message, Seen, known_of, mark, marked_offset, place, same_topic
 
 ME = "cluster/topic"
 NONE = frozenset()
@@ -71,6 +71,13 @@ def test_what_a_broker_does_not_tell_is_no_difference():
     assert same_topic("/topic", ME)
     assert not same_topic("cluster/x", ME)
     assert not same_topic("x/topic", ME)
+
+
+def test_what_is_known_is_not_forgotten_when_a_broker_does_not_tell_it():
+    assert known_of("", "cluster/") == "cluster/"
+    assert known_of(ME, "cluster/") == ME
+    assert known_of("cluster/", ME) == ME
+    assert known_of(ME, "cluster/other") == "cluster/other"
 
 
 def test_a_mark_knows_every_part_of_its_record():
