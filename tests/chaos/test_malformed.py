@@ -39,7 +39,10 @@ KINDS = (
     ("too_long", lambda draw: event_of(b'{"a": "%s"}' % (b"x" * draw.randint(LONGEST, LONGEST + 10)))),
     ("label", lambda draw: b'{"features": {"amount": 1}, "label": %s}' % draw.choice([b"null", b"[1]", b"{}"])),
     ("label", lambda _: b'{"features": {"amount": 1}}'),
-    ("weight", lambda draw: b'{"features": {}, "label": "fraud", "weight": %s}' % draw.choice([b"-1", b'"2"', b"null"])),
+    (
+        "weight",
+        lambda draw: b'{"features": {}, "label": "fraud", "weight": %s}' % draw.choice([b"-1", b'"2"', b"null"]),
+    ),
 )
 RARE = {5, 17}
 """Long ones: one in a hundred of the others."""
@@ -56,7 +59,9 @@ def malformed(draw):
 def test_malformed_messages_change_nothing_but_their_counts(make_life, redis_url, measured):
     limits = {"max_bytes": LONGEST, "max_features": MOST}
     pace = {"every_seconds": 1.0, "every_events": 100_000}
-    life = make_life(f"{redis_url}/events", redis_url, "malformed", limits=limits, poll_records=500, store_settings=pace)
+    life = make_life(
+        f"{redis_url}/events", redis_url, "malformed", limits=limits, poll_records=500, store_settings=pace
+    )
     draw = random.Random(1)
     reasons, good = Counter(), []
     for serial in range(1, FIGURES.malformed // 10 + 1):

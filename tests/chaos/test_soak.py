@@ -123,5 +123,7 @@ def test_an_idle_log_costs_hardly_any_cpu(topic, redis_url, tmp_path, measured):
     finally:
         for process in processes.values():
             process.kill()
-    measured("idle log", seconds_watched=IDLE_SECONDS, **{f"cpu_{name}": f"{share:.1%}" for name, share in shares.items()})
+    measured(
+        "idle log", seconds_watched=IDLE_SECONDS, **{f"cpu_{name}": f"{share:.1%}" for name, share in shares.items()}
+    )
     assert max(shares.values()) <= IDLE_SHARE, shares
