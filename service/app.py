@@ -60,7 +60,7 @@ class Service:
             raise BadSettings("the state does not fit the memory: lower features.bits or label.max_classes") from error
         self._metrics = Metrics(Registry(), settings.name, kafka=settings.source.url.startswith("kafka:"))
         self._store = RedisStore(settings.store, settings.name)
-        self._work: Worker | Follower = Follower(self.model, self._store, self.health)
+        self._work: Worker | Follower = Follower(self.model, self._store, self._metrics, self.health)
         if role != "serve":
             self._work = self._worker(self._work, until_end=until_end, start_fresh=start_fresh)
         self._socket = _bound(settings.api.host, settings.api.port)

@@ -125,6 +125,9 @@ class Store(Protocol):
     def read(self, manifest: Manifest) -> Snapshot:
         """The snapshot of a generation, checked and put together."""
 
+    def segment(self, name: str) -> bytes | None:
+        """A sealed segment of the history; None if it is not there."""
+
     def close(self) -> None:
         """Let go: a lease of ours is given back."""
 
@@ -177,5 +180,9 @@ class Remembered:
         )
         self._kept = Loaded(manifest, snapshot)
         return manifest
+
+    def segment(self, name: str) -> bytes | None:
+        del name
+        return None  # only the last snapshot is remembered
 
     def close(self) -> None: ...

@@ -10,12 +10,13 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from service.checkpoints import Corrupt
+from service.lineage import segments_of
 from service.settings import Copies
-from service.snapshot import BadSnapshot, Encoded, Snapshot, decode
+from service.snapshot import BadSnapshot, Encoded, Snapshot, decode, encode
 
 log = logging.getLogger("onepass")
 
@@ -40,16 +41,18 @@ class CopyFolder:
         """Whether the last copy, or the last try, is long enough ago."""
         return time.monotonic() - self._tried >= self._every
 
-    def save(self, generation: int, encoded: Encoded, segments: Mapping[str, bytes]) -> None:
-        """Add a whole snapshot and the history sealed since the last one; an `OSError` leaves the copies as they were.
+    def offer(self, generation: int, snapshot: Snapshot, fetch: Callable[[str], bytes | None]) -> None:
+        """Copy a generation that is in the store, if it is whole and a copy is due; `fetch` brings its history."""
+        if snapshot.whole and self.due():
+            self.save(generation, encode(snapshot.digested()), segments_of(snapshot.lineage, fetch, self._has))
 
-        After one, the same segments must be given again.
-        """
+    def save(self, generation: int, encoded: Encoded, segments: dict[str, bytes]) -> None:
+        """Add a whole snapshot and segments of its history, newest first; an `OSError` leaves what there was."""
         self._tried = time.monotonic()
         self._folder.mkdir(parents=True, exist_ok=True)
         for stale in self._folder.glob(f"{self._name}-{'?' * 32}{UNFINISHED}"):
             stale.unlink(missing_ok=True)  # of a process that died while writing
-        for name, segment in segments.items():
+        for name, segment in reversed(segments.items()):  # so that whatever is there has its past there too
             if not (path := self._history(name)).exists():
                 place(path, [segment], self._unfinished())
         place(self._folder / f"{self._name}-{generation:012d}{SUFFIX}", encoded.buffers, self._unfinished())
@@ -90,6 +93,9 @@ class CopyFolder:
             return self._history(name).read_bytes()
         except OSError:
             return None
+
+    def _has(self, name: str) -> bool:
+        return self._history(name).exists()
 
     def _copies(self) -> dict[int, Path]:
         found = {path: self._copy.fullmatch(path.name) for path in self._folder.iterdir()}

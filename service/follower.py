@@ -5,6 +5,7 @@ import threading
 
 from service.checkpoints import Corrupt, Store, StoreDown
 from service.health import Health
+from service.metrics import Metrics
 from service.model import Model
 
 log = logging.getLogger("onepass")
@@ -13,12 +14,14 @@ FOLLOW_SECONDS = 0.5
 
 
 class Follower:
-    """One thread that keeps a model at the newest generation; while Redis is away the last one is served."""
+    """One thread that keeps a model at the newest generation; while that cannot be had the last one is served."""
 
-    def __init__(self, model: Model, store: Store, health: Health) -> None:
+    def __init__(self, model: Model, store: Store, metrics: Metrics, health: Health) -> None:
         self._model = model
         self._store = store
+        self._metrics = metrics
         self._health = health
+        self._damaged = ""
 
     def run(self, stop: threading.Event) -> None:
         while not stop.is_set():
@@ -36,15 +39,23 @@ class Follower:
     def step(self) -> None:
         newest = self._store.newest()
         self._health.store_up = True
+        self._health.frozen = self._store.frozen is not None
         self._health.trouble = "" if newest else "no checkpoint yet: start a learner of this model"
         serving = self._health.checkpoint
-        if newest is not None and (serving is None or newest.commit != serving.commit):
-            try:
-                snapshot = self._store.read(newest)
-            except Corrupt:
-                if self._store.newest() != newest:  # it was replaced and forgotten while we asked: take the next
-                    return
-                raise
-            self._model.restore(snapshot)
-            self._health.checkpoint = newest
-            self._health.ready = True
+        if newest is None or newest.commit == self._damaged or (serving and newest.commit == serving.commit):
+            return
+        try:
+            manifest, snapshot = newest, self._store.read(newest)
+        except Corrupt as error:
+            if self._store.newest() != newest:  # it was replaced and forgotten while we asked: take the next
+                return
+            log.error("%s; an older generation is served", error)  # noqa: TRY400 - the reason is in the line
+            self._metrics.checkpoint_corrupt()
+            self._damaged = newest.commit
+            found = None if serving else self._store.load()  # which finds the newest good one, or says there is none
+            if found is None:
+                return
+            manifest, snapshot, _ = found
+        self._model.restore(snapshot)
+        self._health.checkpoint = manifest
+        self._health.ready = True

@@ -19,7 +19,7 @@ from service.lineage import Frozen, Lineage, Recorder
 from service.metrics import Metrics
 from service.model import Model
 from service.restart import Restart
-from service.snapshot import Snapshot, encode
+from service.snapshot import Snapshot
 from service.sources.contract import Bookmark, Gap, Positions, Record
 
 log = logging.getLogger("onepass")
@@ -72,7 +72,6 @@ class Keeper:
         self._health = health
         self._recorder = Recorder(Lineage())
         self._saving: Saving | None = None
-        self._uncopied: dict[str, bytes] = {}
         self._settled = False
         self._current = False
         self._owed = False
@@ -187,24 +186,20 @@ class Keeper:
         def work() -> Manifest:
             with self._metrics.checkpoint_seconds.time():
                 manifest = self._store.save(snapshot, segments)
-            self._copy(manifest, snapshot, segments)
+            self._copy(manifest.generation, snapshot)
             return manifest
 
         self._saving = Saving(Background("checkpoint", work), snapshot, segments, self._records, self._since)
         self._records, self._owed = 0, False
 
-    def _copy(self, manifest: Manifest, snapshot: Snapshot, segments: dict[str, bytes]) -> None:
+    def _copy(self, generation: int, snapshot: Snapshot) -> None:
         """A second copy as a file, now and then; a full disk is no reason to stop learning."""
-        if self._copies is None:
-            return
-        self._uncopied |= segments
-        if snapshot.whole and self._copies.due():
-            try:
-                self._copies.save(manifest.generation, encode(snapshot), self._uncopied)
-                self._uncopied = {}
-            except OSError as error:
-                log.warning("no second copy of generation %s: %s", manifest.generation, error)
-                self._metrics.checkpoint_failed("copy")
+        try:
+            if self._copies is not None:
+                self._copies.offer(generation, snapshot, self._store.segment)
+        except (OSError, StoreDown) as error:
+            log.warning("no second copy of generation %s: %s", generation, error)
+            self._metrics.checkpoint_failed("copy")
 
     def _collect(self) -> Bookmark | None:
         """What became of the checkpoint that was being written."""

@@ -142,11 +142,16 @@ def history(lineage: Lineage, fetch: Callable[[str], bytes | None]) -> Iterator[
     yield from lineage.entries
 
 
-def segments_of(lineage: Lineage, fetch: Callable[[str], bytes | None]) -> dict[str, bytes]:
-    """The sealed segments as far back as they can be had: an old one that is gone keeps nobody from learning on."""
+def segments_of(
+    lineage: Lineage, fetch: Callable[[str], bytes | None], known: Callable[[str], bool] = lambda _: False
+) -> dict[str, bytes]:
+    """The sealed segments, newest first, back to one that is known or as far as they can be had.
+
+    An old one that is gone keeps nobody from learning on.
+    """
     segments: dict[str, bytes] = {}
     with suppress(Broken):
-        segments.update(_backwards(lineage, fetch))
+        segments.update(_backwards(lineage, lambda name: None if known(name) else fetch(name)))
     return segments
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from service.checkpoints import Corrupt, Fenced, Freeze, Manifest, StoreDown
-from service.cli.tables import age, changes, list_of, moment, page
+from service.cli.tables import age, changes, list_of, moment, page, spelled
 from service.cli.versions import described, difference, listed
 from service.configuration import load
 from service.copies import UNFINISHED, place
@@ -130,7 +130,7 @@ def _rollback(store: RedisStore, _: Settings, arguments: argparse.Namespace) -> 
         print(f"positions: those of generation {newest.generation}, so what came in between stays unlearned:")
         for lost in passed_over(snapshot.bookmark, bookmark):
             counted = f", {lost.events:,} events" if lost.events else ""
-            print(f"  partition {lost.partition} from {lost.start or 'its beginning'} to {lost.end}{counted}")
+            print(f"  partition {lost.partition} from {spelled(lost.start)} to {spelled(lost.end)}{counted}")
     print("a learner that runs begins from it by itself")
 
 

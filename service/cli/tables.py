@@ -66,7 +66,7 @@ def page(entry: dict[str, Any]) -> str:
         f"state      {entry['state_digest']}",
         *(f"{part:10} {made_with}" for part, made_with in entry["model"].items()),
         f"classes    {', '.join(entry['classes']) or '-'}",
-        *(f"position   {partition}: {_spelled(at)}" for partition, at in sorted(entry["positions"].items())),
+        *(f"position   {partition}: {spelled(at)}" for partition, at in sorted(entry["positions"].items())),
         *(f"mark       {partition or 'log'}: {mark}" for partition, mark in sorted(entry["marks"].items())),
         f"rejects    {', '.join(f'{reason} {count:,}' for reason, count in entry['rejects'].items()) or '-'}",
         *(f"lost       {_lost(lost)}" for lost in entry["lost"]),
@@ -85,7 +85,7 @@ def page(entry: dict[str, Any]) -> str:
 
 def _lost(lost: dict[str, Any]) -> str:
     counted = f"{lost['events']:,} events" if lost["events"] else "events nobody can count"
-    way = f"partition {lost['partition']} from {_spelled(lost['start'])} to {_spelled(lost['end'])}"
+    way = f"partition {lost['partition']} from {spelled(lost['start'])} to {spelled(lost['end'])}"
     return f"{way}: {counted} ({lost['reason']})"
 
 
@@ -100,28 +100,35 @@ def changes(found: dict[str, Any]) -> str:
         *(f"class      {name} is new" for name in found["classes_added"]),
         *(f"rejects    {reason} {count:+,}" for reason, count in found["rejects"].items() if count),
     ]
+    still = [array["name"] for array in found["arrays"] if array.get("changed") == 0]
     for array in found["arrays"]:
+        if array["name"] in still:
+            continue
         if "norm" not in array:
             lines.append(f"array      {array['name']}: {array['from']} -> {array['to']}")
             continue
-        norm = array["norm"] if isinstance(array["norm"], str) else f"{array['norm']:.6g}"
-        lines.append(
-            f"array      {array['name']}: |change| {norm}, {array['changed']:,} of {array['slots']:,} slots changed"
-        )
-        lines += [f"             slot {_place(one)}: {one['from']} -> {one['to']}" for one in array["largest"]]
-    return "\n".join(lines)
+        slots = f"{array['changed']:,} of {array['slots']:,} slots changed"
+        lines.append(f"array      {array['name']}: |change| {_short(array['norm'])}, {slots}")
+        lines += [
+            f"             slot {_place(one)}: {_short(one['from'])} -> {_short(one['to'])}" for one in array["largest"]
+        ]
+    return "\n".join(lines + ([f"unchanged  {', '.join(still)}"] if still else []))
+
+
+def _short(number: float | str) -> str:
+    return number if isinstance(number, str) else f"{number:,}" if isinstance(number, int) else f"{number:.6g}"
 
 
 def _way(moved: dict[str, Any]) -> str:
     far = "" if moved["moved"] is None else f" ({moved['moved']:+,})"
-    return f"{moved['partition']}: {_spelled(moved['from'])} -> {_spelled(moved['to'])}{far}"
+    return f"{moved['partition']}: {spelled(moved['from'])} -> {spelled(moved['to'])}{far}"
 
 
 def _place(change: dict[str, Any]) -> str:
     return f"{change['slot']:,}" + (f" of row {change['row']:,}" if change["row"] else "")
 
 
-def _spelled(position: str | None) -> str:
+def spelled(position: str | None) -> str:
     if not position:
         return "its beginning"
     return f"{int(position):,}" if position.isdecimal() else position

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from service.kernel_cache import cache_root
 VERSION = "4.3.1"
 BOOTSTRAP = "KAFKA_BOOTSTRAP"
 STARTED = b"Kafka Server started"
+LISTENERS = {"listeners", "advertised.listeners"}
 
 POM = f"""<project>
   <modelVersion>4.0.0</modelVersion>
@@ -83,13 +84,19 @@ class KafkaBroker:
 
 
 @contextmanager
-def kafka_broker(folder: Path) -> Iterator[KafkaBroker]:
-    """Run a broker on `folder` and stop it at the end; with KAFKA_BOOTSTRAP set, only name that one."""
+def kafka_broker(
+    folder: Path, *, advertised: int | None = None, extra: Mapping[str, str] | None = None
+) -> Iterator[KafkaBroker]:
+    """Run a broker on `folder` and stop it at the end; with KAFKA_BOOTSTRAP set, only name that one.
+
+    `advertised` is the port that clients are sent to, if something stands in front of the broker. `extra` are
+    settings of a broker to be made, always one of ours: listeners among them stand beside the plain one.
+    """
     theirs = os.environ.get(BOOTSTRAP)
-    if theirs:
+    if theirs and advertised is None and extra is None:
         yield KafkaBroker(theirs)
         return
-    broker = _prepare(folder.resolve())
+    broker = _prepare(folder.resolve(), advertised, extra or {})
     broker.start()
     try:
         yield broker
@@ -128,7 +135,7 @@ def jars() -> Path:
     return whole
 
 
-def _prepare(folder: Path) -> KafkaBroker:
+def _prepare(folder: Path, advertised: int | None, extra: Mapping[str, str]) -> KafkaBroker:
     """The broker of `folder`, not started; formats it unless it is, and a formatted one keeps its ports."""
     java = _tool("java", "a Java 17 runtime (java)")
     run = [
@@ -145,7 +152,10 @@ def _prepare(folder: Path) -> KafkaBroker:
         folder.mkdir(parents=True, exist_ok=True)
         port = free_port()
         address.write_text(f"{HOST}:{port}")
-        properties.write_text(_properties(data, port, free_port(other_than=port)))
+        settings = _settings(data, port, free_port(other_than=port), advertised or port)
+        for key, value in extra.items():
+            settings[key] = f"{settings[key]},{value}" if key in LISTENERS else value
+        properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         formatting = ["kafka.tools.StorageTool", "format", "--standalone", f"--cluster-id={cluster}"]
         done = subprocess.run(
@@ -166,12 +176,12 @@ def _prepare(folder: Path) -> KafkaBroker:
     return KafkaBroker(address.read_text(), server)
 
 
-def _properties(data: Path, port: int, controller: int) -> str:
-    settings = {
+def _settings(data: Path, port: int, controller: int, advertised: int) -> dict[str, object]:
+    return {
         "process.roles": "broker,controller",
         "node.id": 1,
         "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller}",
-        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{advertised}",
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.bootstrap.servers": f"{HOST}:{controller}",
         "log.dirs": data.as_posix(),
@@ -191,7 +201,6 @@ def _properties(data: Path, port: int, controller: int) -> str:
         "broker.session.timeout.ms": 2000,
         "broker.heartbeat.interval.ms": 200,
     }
-    return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
 def _tool(name: str, what: str) -> str:

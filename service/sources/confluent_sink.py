@@ -18,6 +18,7 @@ PRODUCER = {
     "message.max.bytes": 16 << 20,
     "message.timeout.ms": int(DELIVERY_SECONDS * 1000),
     "reconnect.backoff.max.ms": 5_000,
+    "topic.metadata.propagation.max.ms": 3_000,
 }
 
 

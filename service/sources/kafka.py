@@ -16,17 +16,16 @@ from kafka.errors import (  # type: ignore[import-untyped]
     RetriableError,
 )
 from kafka.net.compat import KafkaNetClient  # type: ignore[import-untyped]
-from kafka.net.manager import KafkaConnectionManager  # type: ignore[import-untyped]
-from kafka.net.selector import NetworkSelector  # type: ignore[import-untyped]
-from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 
 from service.settings import Security
 from service.sources.contract import Entry, Options, SourceDown
 from service.sources.kafka_batches import find_unreadable
 from service.sources.kafka_client import BadBatch, OutOfRange
+from service.sources.kafka_commits import Commits
 from service.sources.kafka_log import KafkaLog
+from service.sources.kafka_login import why_down
 from service.sources.kafka_place import Bounds, Message
-from service.sources.kafka_security import authentication_failed, for_kafka_python, knock
+from service.sources.kafka_security import for_kafka_python, knock
 
 BOOTSTRAP_MS = 3_000
 PROBE_MS = 2_000
@@ -36,6 +35,7 @@ CONSUMER = {
     "allow_auto_create_topics": False,
     "auto_offset_reset": "none",
     "enable_auto_commit": False,
+    "group_id": None,
     "isolation_level": "read_committed",
     "fetch_max_bytes": 16 << 20,
     "max_partition_fetch_bytes": 1 << 20,
@@ -65,8 +65,9 @@ class KafkaPythonClient:
         self._bootstrap = bootstrap
         self._topic = topic
         self._security = options.security
-        config = CONSUMER | {"group_id": options.group}
-        self._consumer, self._cluster = _connect(KafkaConsumer, bootstrap, options.security, config)
+        self._group = options.group
+        self._commits: Commits | None = None
+        self._consumer, self._cluster = _connect(KafkaConsumer, bootstrap, options.security, CONSUMER)
         try:
             known = self._ask(self._consumer.partitions_for_topic, topic)
             if not known:
@@ -114,12 +115,14 @@ class KafkaPythonClient:
         return messages, passed
 
     def commit(self, positions: Mapping[int, int]) -> None:
-        offsets = {
-            TopicPartition(self._topic, number): OffsetAndMetadata(at, "", -1) for number, at in positions.items()
-        }
-        self._consumer.commit_async(offsets)
+        if self._commits is None and self._group is not None:
+            self._commits = Commits(self._bootstrap, self._security, self._topic, self._group)
+        if self._commits is not None:
+            self._commits.offer(positions)
 
     def close(self) -> None:
+        if self._commits is not None:
+            self._commits.close()
         with contextlib.suppress(KafkaError):
             self._consumer.close(autocommit=False, timeout_ms=1_000)
 
@@ -171,13 +174,11 @@ def _connect(
     make: Callable[..., Any], bootstrap: str, security: Security | None, config: Mapping[str, object]
 ) -> tuple[Any, Any]:
     """A consumer or producer and what it knows of the cluster; when no broker answers, nothing is left running."""
-    made: list[tuple[Any, Any]] = []
+    made: list[Any] = []
 
     def client(**configs: Any) -> Any:
-        net = NetworkSelector(**configs)
-        manager = KafkaConnectionManager(net, **configs)
-        made.append((KafkaNetClient(net, manager), manager))
-        return made[-1][0]
+        made.append(KafkaNetClient(**configs))
+        return made[-1]
 
     knock(bootstrap, security)
     words = for_kafka_python(security)
@@ -185,10 +186,7 @@ def _connect(
     try:
         connected = make(kafka_client=client, metrics_enabled=False, **servers, **words, **config)
     except Exception as error:
-        for left, manager in made:  # a constructor that fails leaves its I/O thread behind
-            refused = any(manager.auth_failure(broker.node_id) for broker in manager.cluster.bootstrap_brokers())
+        for left in made:  # a constructor that fails leaves its I/O thread behind
             left.close()
-            if refused:
-                raise authentication_failed(bootstrap, security) from error
-        raise SourceDown(f"no Kafka broker answers at {bootstrap}: {error}") from error
-    return connected, made[0][1].cluster
+        raise why_down(bootstrap, security, error) from error
+    return connected, made[0].cluster

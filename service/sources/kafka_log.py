@@ -38,7 +38,8 @@ class KafkaLog:
             raise SourceLost(f"topic {self._topic}: the positions are not offsets of partitions")
         self._next = {int(partition): int(at) for partition, at in positions.items() if self._concerns(int(partition))}
         self._fresh = not positions
-        self._marks = {key: text for key, text in bookmark.marks.items() if not key or int(key) in self._next}
+        kept = {"", *map(str, self._next)}
+        self._marks = {key: text for key, text in bookmark.marks.items() if key in kept}
         self._last: dict[int, Message] = {}
         self._end: dict[int, int] | None = None
         self._gaps = []
@@ -46,7 +47,7 @@ class KafkaLog:
 
     def until_end(self, end: Positions | None = None) -> Positions:
         client = self._open()
-        bounds = client.bounds(set(self._next))
+        bounds = self._bounds(client)
         if end is None:
             self._end = {partition: bounds[partition].last for partition in self._next}
         else:  # a partition that is younger than the end has nothing before it
@@ -112,11 +113,7 @@ class KafkaLog:
         if self._changed(client):
             self.close()
             client = self._open()
-        try:
-            bounds = client.bounds(set(self._next))
-        except BaseException:
-            self.close()
-            raise
+        bounds = self._bounds(client)
         return {str(partition): max(0, bounds[partition].last - at) for partition, at in self._next.items()}
 
     def close(self) -> None:
@@ -151,6 +148,13 @@ class KafkaLog:
         self._marks[""] = identity
         client.read(self._next)
         self._rest_at_end(client)
+
+    def _bounds(self, client: Client) -> dict[int, Bounds]:
+        try:
+            return client.bounds(set(self._next))
+        except BaseException:
+            self.close()
+            raise
 
     def _anchors(self) -> dict[int, str]:
         return {int(partition): anchor for partition, anchor in self.bookmark().marks.items() if partition}

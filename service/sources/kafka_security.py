@@ -17,8 +17,8 @@ def for_kafka_python(security: Security | None) -> dict[str, object]:
     if security is None:
         return {}
     words: dict[str, object] = {"security_protocol": security.protocol}
-    if security.protocol.endswith("SSL"):
-        words["ssl_context"] = _tls(security)
+    if (tls := tls_of(security)) is not None:
+        words["ssl_context"] = tls
     if security.protocol.startswith("SASL"):
         words |= {
             "sasl_mechanism": security.mechanism,
@@ -49,7 +49,7 @@ def knock(bootstrap: str, security: Security | None) -> None:
 
     The clients only log such reasons, try again until a timeout, and leave threads and sockets behind.
     """
-    tls = _tls(security) if security is not None and security.protocol.endswith("SSL") else None
+    tls = tls_of(security)
     refusal: OSError | UnicodeError | None = None
     for server in bootstrap.split(","):
         host, _, port = server.rpartition(":")
@@ -74,7 +74,9 @@ def authentication_failed(bootstrap: str, security: Security | None) -> SourceDo
     return SourceDown(f"authentication failed at {bootstrap} for user {user}: check username, password and mechanism")
 
 
-def _tls(security: Security) -> ssl.SSLContext:
+def tls_of(security: Security | None) -> ssl.SSLContext | None:
+    if security is None or not security.protocol.endswith("SSL"):
+        return None
     try:
         context = ssl.create_default_context(cafile=security.ca_file)
         if security.cert_file is not None:

@@ -1,10 +1,11 @@
 """Making a Kafka topic where there is none: for dead letters and for the demo, never for a source."""
 
 from kafka import KafkaAdminClient  # type: ignore[import-untyped]
-from kafka.errors import KafkaError, TopicAlreadyExistsError  # type: ignore[import-untyped]
+from kafka.errors import KafkaError, KafkaTimeoutError, TopicAlreadyExistsError  # type: ignore[import-untyped]
 
 from service.settings import Security
 from service.sources.contract import SourceDown
+from service.sources.kafka_login import why_down
 from service.sources.kafka_security import for_kafka_python, knock
 
 
@@ -18,5 +19,7 @@ def create_topic(bootstrap: str, topic: str, security: Security | None = None) -
                 admin.create_topics({topic: {"num_partitions": 1}}, wait_for_metadata=True)
     except TopicAlreadyExistsError:
         return
+    except KafkaTimeoutError as error:
+        raise why_down(bootstrap, security, error) from error
     except (KafkaError, OSError) as error:
         raise SourceDown(f"topic {topic} is not there and cannot be made at {bootstrap}: {error}") from error

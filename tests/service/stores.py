@@ -99,7 +99,7 @@ def cut_off(*_, **__):
     raise redis.ConnectionError("cut off")
 
 
-class broken:
+class Broken:
     """While inside, these calls of the store's client go wrong."""
 
     def __init__(self, store: RedisStore, **instead) -> None:

@@ -67,12 +67,15 @@ def test_list(world, ask, ask_json):
     newest = generations[0]
     assert newest["events"] == int(world.model.progress.events[0])
     assert newest["error_rate"] == world.model.progress.error_rate
-    assert newest["parts"] >= 1
+    assert [entry["parts"] for entry in generations] == [5, 4, 3, 2, 1]
+    assert newest["state_digest"] is None, "a delta has not all of the state"
     assert newest["origin"] == "learned"
     assert 0 <= newest["age_seconds"] < 60
     out = ask("list")
     assert out.split()[:9] == ["generation", "age", "events", "error", "rate", "size", "parts", "origin", "state"]
-    assert len(out.splitlines()) == 6
+    rows = [line.split() for line in out.splitlines()[1:]]
+    assert [row[-3] for row in rows] == ["base+4", "base+3", "base+2", "base+1", "base"]
+    assert [row[-1] for row in rows] == ["-"] * 4 + [generations[-1]["state_digest"][:12]]
 
 
 def test_list_of_nothing(tmp_path, redis_url, capsys):
@@ -166,6 +169,7 @@ def test_diff(ask, ask_json):
     out = ask("diff", 2, 5)
     assert "events     +114" in out
     assert "80 -> 200 (+120)" in out
+    assert "unchanged  " in out
     back = ask_json("diff", 5, 2)
     assert (back["events"], back["error_rate"]) == (-114, None)
     same = ask_json("diff", 3, 3)

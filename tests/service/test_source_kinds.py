@@ -1,17 +1,20 @@
 """What only one kind of log can get wrong, and the addresses that choose among them."""
 
+import subprocess
+import sys
 import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
-from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaProducer
 from redis import Redis
 from test_source_contract import finish, take, values
 
 from service.embedded.process import free_port
-from service.sources import dead_url, open_sink, open_source
-from service.sources.contract import Entry, SourceDown, SourceLost
+from service.sources import create_log, dead_url, log_name, open_sink, open_source
+from service.sources.contract import BEGINNING, Bookmark, Entry, Gap, Options, SourceDown, SourceLost
+
+both_clients = pytest.mark.parametrize("client", ["kafka-python", "confluent"])
 
 
 def parts(url):
@@ -19,11 +22,12 @@ def parts(url):
     return server.removeprefix("kafka://"), name
 
 
-def test_kafka_delivers_all_partitions_each_in_order(make_topic):
+@both_clients
+def test_kafka_delivers_all_partitions_each_in_order(make_topic, client):
     url = make_topic(partitions=3)
-    with closing(open_sink(url)) as sink:
+    with closing(open_sink(url, Options(client=client))) as sink:
         sink.append([Entry(b"%d" % number, b"key %d" % (number % 20)) for number in range(300)])
-    with closing(open_source(url, "earliest")) as source:
+    with closing(open_source(url, "earliest", Options(client=client))) as source:
         assert sum(source.lag().values()) == 300
         source.until_end()
         records = finish(source)
@@ -35,29 +39,38 @@ def test_kafka_delivers_all_partitions_each_in_order(make_topic):
         assert of_one == sorted(of_one)
 
 
-def test_kafka_absent_is_down_at_once():
+@both_clients
+def test_kafka_absent_is_down_at_once(client):
     began = time.monotonic()
     address = f"127.0.0.1:{free_port()}"
-    for make in (lambda url: open_source(url, "earliest"), open_sink):
+    url, options = f"kafka://{address}/events", Options(client=client)
+    for use in (
+        lambda: open_source(url, "earliest", options),
+        lambda: open_sink(url, options),
+        lambda: create_log(url),
+    ):
         with pytest.raises(SourceDown, match=address):
-            make(f"kafka://{address}/events")
+            use()
     assert time.monotonic() - began < 5
 
 
-def test_kafka_topic_missing_is_down(kafka):
+@both_clients
+def test_kafka_topic_missing_is_down(kafka, client):
     with pytest.raises(SourceDown, match="does not exist"):
-        open_source(f"kafka://{kafka.bootstrap}/no-such-topic", "earliest")
+        open_source(f"kafka://{kafka.bootstrap}/no-such-topic", "earliest", Options(client=client))
 
 
-def test_kafka_tombstone_is_an_empty_value(topic):
+@both_clients
+def test_kafka_tombstone_is_an_empty_value(topic, client):
     bootstrap, name = parts(topic)
     with KafkaProducer(bootstrap_servers=bootstrap) as producer:
         producer.send(name, key=b"k", value=None).get(timeout=20)
-    with closing(open_source(topic, "earliest")) as source:
+    with closing(open_source(topic, "earliest", Options(client=client))) as source:
         assert values(take(source, 1)) == [b""]
 
 
-def test_kafka_aborted_records_are_passed_over(topic):
+@both_clients
+def test_kafka_aborted_records_are_passed_over(topic, client):
     bootstrap, name = parts(topic)
     with KafkaProducer(bootstrap_servers=bootstrap, transactional_id=name) as producer:
         producer.init_transactions()
@@ -70,61 +83,52 @@ def test_kafka_aborted_records_are_passed_over(topic):
             producer.begin_transaction()
             producer.send(name, value).get(timeout=20)
             end()
-    with closing(open_source(topic, "earliest")) as source:
+    with closing(open_source(topic, "earliest", Options(client=client))) as source:
         source.until_end()
         assert values(finish(source)) == [b"a", b"c"]
-        assert source.positions() == {"0": "8"}
+        assert source.bookmark().positions == {"0": "8"}
         assert source.lag() == {"0": 0}
 
 
-def test_kafka_deleted_records_are_lost(topic):
+@both_clients
+def test_kafka_sink_without_a_topic_is_down(kafka, client):
+    with (
+        closing(open_sink(f"kafka://{kafka.bootstrap}/no-such-topic", Options(client=client))) as sink,
+        pytest.raises(SourceDown, match="no-such-topic"),
+    ):
+        sink.append([Entry(b"x")])
+
+
+@both_clients
+def test_kafka_settled_positions_are_seen_by_lag_tools(topic, client):
     bootstrap, name = parts(topic)
     with closing(open_sink(topic)) as sink:
         sink.append([Entry(b"%d" % number) for number in range(10)])
-    with closing(open_source(topic, "earliest")) as source:
-        take(source, 1)
+    group = f"group of {name}"
+    with closing(open_source(topic, "earliest", Options(client=client, group=group))) as source:
+        take(source, 7)
+        source.settled(source.bookmark().positions)
         with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
-            admin.delete_records({TopicPartition(name, 0): 5})
-        with pytest.raises(SourceLost, match=f"{name} partition 0: wanted 2, it holds 5 to 10"):
-            source.seek({"0": "2"})
-        source.seek({"0": "5"})
-        assert values(take(source, 5)) == [b"5", b"6", b"7", b"8", b"9"]
-        source.seek({})
-        assert len(take(source, 5)) == 5
+            deadline = time.monotonic() + 10
+            while not (seen := admin.list_group_offsets({group: None})[group]):
+                assert time.monotonic() < deadline
+                source.poll(0.1, 1)
+        assert [(tp.topic, tp.partition, at.offset) for tp, at in seen.items()] == [(name, 0, 7)]
+        source.seek(BEGINNING)
+        assert source.lag() == {"0": 10}
 
 
-def test_kafka_records_deleted_before_they_were_fetched_are_lost(topic):
-    bootstrap, name = parts(topic)
-    with closing(open_source(topic, "earliest")) as source:
-        with closing(open_sink(topic)) as sink:
-            sink.append([Entry(b"%d" % number) for number in range(10)])
-        with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
-            admin.delete_records({TopicPartition(name, 0): 5})
-        for _ in range(2):
-            with pytest.raises(SourceLost, match="wanted 0, it holds 5 to 10"):
-                take(source, 10)
-
-
-def test_kafka_unreadable_record_is_down_each_time_and_never_a_hang(topic):
-    """After a failed CRC the client's next poll spins for ever, unless the consumer is built anew."""
-    bootstrap, name = parts(topic)
-    with closing(open_sink(topic)) as sink:
-        sink.append([Entry(b"good")])
-        sink.append([Entry(b"a value to spoil")])
-    with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
-        folder = Path(admin.describe_log_dirs()[0]["log_dirs"][0]["log_dir"])
-    segment = folder / f"{name}-0" / f"{0:020}.log"
-    if not segment.exists():
-        pytest.skip("the broker's files are not on this machine")
-    with segment.open("r+b") as file:
-        file.seek(file.read().index(b"a value to spoil"))
-        file.write(b"A")
-    with closing(open_source(topic, "earliest")) as source:
-        assert values(take(source, 1)) == [b"good"]
-        for _ in range(3):
-            with pytest.raises(SourceDown, match="cannot be read"):
-                take(source, 1)
-        assert source.positions() == {"0": "1"}
+def test_confluent_not_installed_says_what_to_install():
+    """A fresh interpreter that cannot find the package, as on a machine without the extra."""
+    program = (
+        "import sys; sys.modules['confluent_kafka'] = None\n"
+        "from service.sources import open_source\n"
+        "from service.sources.contract import Options\n"
+        "open_source('kafka://127.0.0.1:1/events', 'earliest', Options(client='confluent'))\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1].startswith("ValueError: client: confluent needs")
+    assert "onepass[fast]" in done.stderr.splitlines()[-1]
 
 
 def test_redis_absent_is_down_at_once():
@@ -151,7 +155,84 @@ def test_redis_stream_made_anew_is_lost(redis_url):
         with pytest.raises(SourceLost, match="7-0"):
             source.lag()
         with pytest.raises(SourceLost, match="7-0"):
-            source.seek({"0": "7-0"})
+            source.seek(Bookmark({"0": "7-0"}, {}))
+
+
+def read_and_mark(url, count):
+    with closing(open_source(url, "earliest")) as source:
+        take(source, count)
+        source.lag()
+        return source.bookmark()
+
+
+def add(client, ids, text):
+    for serial in ids:
+        client.xadd("events", {"value": b"%s %d" % (text, serial)}, id=f"{serial}-0")
+
+
+def test_redis_stream_made_anew_with_the_same_ids_is_lost(redis_url):
+    url = f"{redis_url}/events"
+    with Redis.from_url(redis_url) as client:
+        add(client, range(1, 9), b"old")
+        bookmark = read_and_mark(url, 5)
+        client.delete("events")
+        add(client, range(1, 9), b"new")
+    with closing(open_source(url, "earliest")) as source, pytest.raises(SourceLost, match="another stream"):
+        source.seek(bookmark)
+    with closing(open_source(url, "earliest", Options(on_lost="earliest"))) as source:
+        source.seek(bookmark)
+        assert source.gaps() == [Gap("0", "5-0", "1-0", 0, "recreated")]
+        assert len(take(source, 8)) == 8
+    with closing(open_source(url, "earliest", Options(on_lost="latest"))) as source:
+        source.seek(bookmark)
+        assert source.gaps() == [Gap("0", "5-0", "8-0", 0, "recreated")]
+        assert source.lag() == {"0": 0}
+
+
+def test_redis_trimmed_past_the_position_is_lost(redis_url):
+    url = f"{redis_url}/events"
+    with Redis.from_url(redis_url) as client:
+        add(client, range(1, 11), b"event")
+        bookmark = read_and_mark(url, 3)
+        client.xtrim("events", minid="4-0", approximate=False)
+        with closing(open_source(url, "earliest")) as source:
+            source.seek(bookmark)  # only what was read is gone
+            assert values(take(source, 1)) == [b"event 4"]
+        client.xtrim("events", minid="7-0", approximate=False)
+        with closing(open_source(url, "earliest")) as source, pytest.raises(SourceLost, match="3 entries"):
+            source.seek(bookmark)
+    with closing(open_source(url, "earliest", Options(on_lost="earliest"))) as source:
+        source.seek(bookmark)
+        assert source.gaps() == [Gap("0", "3-0", "7-0", 3, "retention")]
+        assert values(take(source, 4)) == [b"event 7", b"event 8", b"event 9", b"event 10"]
+    with closing(open_source(url, "earliest", Options(on_lost="latest"))) as source:
+        source.seek(bookmark)
+        assert source.gaps() == [Gap("0", "3-0", "10-0", 7, "retention")]
+        assert source.lag() == {"0": 0}
+
+
+def test_redis_trimmed_while_reading_is_lost(redis_url):
+    with (
+        Redis.from_url(redis_url) as client,
+        closing(open_source(f"{redis_url}/events", "earliest")) as source,
+    ):
+        add(client, range(1, 11), b"event")
+        take(source, 3)
+        assert source.lag() == {"0": 7}
+        client.xtrim("events", minid="7-0", approximate=False)
+        with pytest.raises(SourceLost, match="3 entries"):
+            source.lag()
+
+
+def test_redis_position_whose_entry_alone_was_deleted_is_good(redis_url):
+    url = f"{redis_url}/events"
+    with Redis.from_url(redis_url) as client:
+        add(client, range(1, 9), b"event")
+        bookmark = read_and_mark(url, 5)
+        client.xdel("events", "5-0")
+    with closing(open_source(url, "earliest")) as source:
+        source.seek(bookmark)
+        assert values(take(source, 3)) == [b"event 6", b"event 7", b"event 8"]
 
 
 def test_redis_deleted_entries_keep_nobody_waiting(redis_url):
@@ -207,3 +288,8 @@ def test_dead_letters_lie_beside_the_source():
     assert dead_url("kafka://a:1,b:2/events") == "kafka://a:1,b:2/events.dead"
     assert dead_url("redis://u:p@h:6379/0/events") == "redis://u:p@h:6379/0/events.dead"
     assert dead_url("file:///tmp/events.jsonl") is None
+
+
+def test_a_log_has_one_name_whatever_the_way_to_it():
+    assert log_name("redis://h:6379/0/events") == log_name("rediss://u:p@other:6380/0/events") == "redis:events"
+    assert log_name("kafka://a:1,b:2/events") == log_name("kafka://c:3/events") == "kafka:events"

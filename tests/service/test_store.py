@@ -9,7 +9,7 @@ import pytest
 from redis import Redis
 from stores import (
     MIB,
-    broken,
+    Broken,
     contents,
     cut_off,
     done_but_no_reply,
@@ -184,7 +184,7 @@ def test_a_commit_may_be_sent_twice(store, client):
         sent.append(arguments)
         return real.eval(*arguments)
 
-    with broken(store, eval=noted):
+    with Broken(store, eval=noted):
         store.save(whole(1))
         store.save(whole(2))
     assert all(arguments[0] == COMMIT for arguments in sent)
@@ -207,7 +207,7 @@ def test_a_learner_that_loaded_before_the_last_word_is_refused(store, redis_url,
 
 def test_a_commit_whose_reply_was_lost_is_gone_on_from(store, redis_url, client):
     store.save(whole(1))
-    with broken(store, eval=done_but_no_reply), pytest.raises(StoreDown):
+    with Broken(store, eval=done_but_no_reply), pytest.raises(StoreDown):
         store.save(whole(2))
     assert [manifest.events for manifest in manifests(client)] == [2, 1]
     assert store.save(whole(3)).generation == 3
@@ -228,7 +228,7 @@ def test_a_commit_that_arrives_late_is_gone_on_from(store, client):
         late.append(arguments)
         cut_off()
 
-    with broken(store, eval=delayed), pytest.raises(StoreDown):
+    with Broken(store, eval=delayed), pytest.raises(StoreDown):
         store.save(whole(1))
 
     def overtaken(real, *arguments):
@@ -236,14 +236,14 @@ def test_a_commit_that_arrives_late_is_gone_on_from(store, client):
             assert real.eval(*late.pop()) == b"OK"
         return real.eval(*arguments)
 
-    with broken(store, eval=overtaken):
+    with Broken(store, eval=overtaken):
         assert store.save(whole(2)).generation == 2
     assert [manifest.events for manifest in manifests(client)] == [2, 1]
 
 
 def test_what_is_written_aside_is_not_visible_and_expires(store, client, redis_url):
     store.save(whole(1))
-    with broken(store, eval=cut_off), pytest.raises(StoreDown):
+    with Broken(store, eval=cut_off), pytest.raises(StoreDown):
         store.save(whole(2), {"b" * 64: b"segment"})
     aside = [key for key in keys(client) if ":g:2:" in key or ":l:" in key]
     assert len(aside) == 2
@@ -259,7 +259,7 @@ def test_a_snapshot_that_is_not_whole_is_not_committed(store, client):
         client.set(key, client.get(key)[:-1])
         return real.eval(*arguments)
 
-    with broken(store, eval=after_loss), pytest.raises(StoreDown, match="lost a snapshot"):
+    with Broken(store, eval=after_loss), pytest.raises(StoreDown, match="lost a snapshot"):
         store.save(whole(1))
     assert manifests(client) == []
     assert store.save(whole(2)).generation == 1
@@ -270,7 +270,7 @@ def test_segments_are_kept_with_the_commit_and_never_touched_again(store, client
     assert store.segment(name) is None
     store.save(whole(1), {name: b"history"})
     assert client.ttl(key) == -1
-    with broken(store, eval=cut_off), pytest.raises(StoreDown):
+    with Broken(store, eval=cut_off), pytest.raises(StoreDown):
         store.save(whole(2), {name: b"history"})
     assert client.ttl(key) == -1, "a crash before the commit does not let it expire"
     assert store.segment(name) == b"history"

@@ -1,4 +1,4 @@
-"""Addresses, passwords and the server's own settings: what cannot work is said at once, in one line, without secrets."""
+"""Addresses, passwords and the server's settings: what cannot work is said at once, in one line, without secrets."""
 
 import logging
 import time
@@ -176,7 +176,7 @@ def test_a_server_that_forgets_is_warned_of_once(server, caplog):
 
 
 def test_little_room_is_warned_of_once(server, caplog):
-    with configured(server, maxmemory="8mb", save="900 1"), closing(opened(server.url)) as store:
+    with configured(server, maxmemory="7mb", save="900 1"), closing(opened(server.url)) as store:
         store.save(whole(1, size=300_000))
         store.save(whole(2, size=300_000))
     assert len(caplog.records) == 1

@@ -5,7 +5,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 from redis import Redis
-from stores import broken, delta, done_but_no_reply, keys, made, manifests, opened, take_over, whole
+from stores import Broken, delta, done_but_no_reply, keys, made, manifests, opened, take_over, whole
 
 from service.checkpoints import Corrupt, Fenced
 from service.store.memory import LONGEST_CHAIN
@@ -99,7 +99,7 @@ def test_a_new_base_after_every_acquire_and_load(store):
 
 def test_a_delta_after_a_lost_reply_is_on_what_is_there(store):
     base = store.save(whole(1, LARGE))
-    with broken(store, eval=done_but_no_reply), pytest.raises(Exception, match="lost"):
+    with Broken(store, eval=done_but_no_reply), pytest.raises(Exception, match="lost"):
         store.save(delta(2, {0: -1.0}))
     assert not store.wants_whole
     third = store.save(delta(3, {0: -1.0, 1: -2.0}))
@@ -120,7 +120,7 @@ def test_a_replica_fetches_only_what_is_new(store, redis_url, client):
             return real.mget(names)
 
         handed = []
-        with broken(replica, mget=noted):
+        with Broken(replica, mget=noted):
             for n in range(2, 8):
                 snapshot = replica.read(replica.newest())
                 assert snapshot.events == n - 1

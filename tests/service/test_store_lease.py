@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 from redis import Redis
-from stores import abandon, broken, contents, done_but_no_reply, keys, made, manifests, opened, take_over, whole
+from stores import Broken, abandon, contents, done_but_no_reply, keys, made, manifests, opened, take_over, whole
 
 from service.checkpoints import Fenced, Standing
 from service.embedded.process import free_port
@@ -204,7 +204,7 @@ def test_only_the_last_commits_are_known(redis_url, client):
 
 def test_a_commit_whose_reply_was_lost_is_known(redis_url, client):
     with closing(opened(redis_url)) as store:
-        with broken(store, eval=done_but_no_reply), pytest.raises(Exception, match="lost"):
+        with Broken(store, eval=done_but_no_reply), pytest.raises(Exception, match="lost"):
             store.save(whole(1))
         lost = manifests(client)[0]
         assert store.acquire() is Standing.GO_ON

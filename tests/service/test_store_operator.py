@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 from redis import Redis
-from stores import broken, cut_off, delta, made, manifests, opened, same, whole
+from stores import Broken, cut_off, delta, made, manifests, opened, same, whole
 
 from service.checkpoints import Fenced, Standing, StoreDown
 
@@ -82,7 +82,7 @@ def test_restated_while_somebody_writes_all_the_time(redis_url, client, operator
 
 
 def test_nothing_restated_when_redis_goes_away(client, operator):
-    with broken(operator, eval=cut_off), pytest.raises(StoreDown):
+    with Broken(operator, eval=cut_off), pytest.raises(StoreDown):
         operator.restate(whole(1))
     assert manifests(client) == []
 

@@ -77,7 +77,7 @@ class Process:
             self.model,
             decoder,
             self.keeper,
-            Follower(self.model, store, self.health),
+            Follower(self.model, store, metrics, self.health),
             source or (lambda: log.source(plan)),
             Letters("m", sink or (lambda: log.sink(plan))),
             metrics,

@@ -34,7 +34,7 @@ def asked(capsys, *arguments) -> tuple[int, str, str]:
 
 
 class World:
-    """Learns by hand what a learner would, so that every generation is known."""
+    """Learns by hand what a learner would, so that every generation is known; large enough for deltas."""
 
     def __init__(self, folder, redis_url, count=400) -> None:
         self.path = folder / "events.jsonl"
@@ -43,7 +43,7 @@ class World:
         self.values = {
             "name": "m",
             "learner": "pa1:C=0.1",
-            "features": {"columns": ["size"], "bits": 8},
+            "features": {"columns": ["size"], "bits": 17},
             "label": {"positive": "spam", "negative": "ham"},
             "source": {"url": f"file://{self.path}"},
             "store": {"url": redis_url},

@@ -1,0 +1,50 @@
+"""The watchdog: a hanging client ends the process, one that brings nothing is renewed, a quiet topic is left alone."""
+
+import time
+
+import pytest
+
+from service.health import Health
+from service.watchdog import HUNG_SECONDS, STALLED_SECONDS, Watchdog
+
+
+@pytest.fixture
+def watched():
+    health, seen = Health(), []
+    return health, Watchdog(health, lambda: seen.append("renewed"), seen.append), seen
+
+
+def test_all_is_well(watched):
+    health, watchdog, seen = watched
+    health.lag = {"0": 10}
+    watchdog.look(time.monotonic())
+    with health.in_log():
+        watchdog.look(time.monotonic() + HUNG_SECONDS / 2)
+    assert seen == []
+
+
+def test_a_call_that_does_not_come_back_ends_the_process(watched):
+    health, watchdog, seen = watched
+    with health.in_log():
+        watchdog.look(time.monotonic() + HUNG_SECONDS + 1)
+    assert seen == [1]
+    watchdog.look(time.monotonic() + HUNG_SECONDS + 1)
+    assert seen == [1], "it came back"
+
+
+def test_nothing_comes_though_there_is_more(watched):
+    health, watchdog, seen = watched
+    health.lag = {"0": 0, "1": 3}
+    late = time.monotonic() + STALLED_SECONDS + 1
+    watchdog.look(late)
+    watchdog.look(late + 1)
+    assert seen == ["renewed"], "once, then there is time again"
+    watchdog.look(late + STALLED_SECONDS)
+    assert seen == ["renewed"] * 2
+
+
+def test_a_quiet_topic_is_left_alone(watched):
+    health, watchdog, seen = watched
+    health.lag = {"0": 0, "1": 0}
+    watchdog.look(time.monotonic() + 100 * STALLED_SECONDS)
+    assert seen == []
