@@ -37,7 +37,7 @@ def bench_checkpoint(*, quick: bool) -> dict[str, Any]:
 def _pauses(rounds: int) -> dict[str, dict[str, dict[str, float]]]:
     """Median pause and the bytes of each form of checkpoint, by learner; those of one size take turns.
 
-    Not the sizes: what a copy costs depends on the memory that was given back before, and no process has models of both.
+    Not the sizes: what a copy costs depends on the memory given back before, and no process has models of both.
     """
     draws = np.random.default_rng(0)
     table: dict[str, dict[str, dict[str, float]]] = {}
