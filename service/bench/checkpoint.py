@@ -37,7 +37,7 @@ def bench_checkpoint(*, quick: bool) -> dict[str, Any]:
 def _pauses(rounds: int) -> dict[str, dict[str, dict[str, float]]]:
     """Median pause and the bytes of each form of checkpoint, by learner; those of one size take turns.
 
-    A process has models of one size only: beside the copies of large ones, small ones would get no memory twice.
+    Not the sizes: what a copy costs depends on the memory given back before, and no process has models of both.
     """
     draws = np.random.default_rng(0)
     table: dict[str, dict[str, dict[str, float]]] = {}

@@ -18,6 +18,7 @@ from service.sources.confluent_connection import Connection
 from service.sources.contract import Options, SourceDown
 from service.sources.kafka_batches import find_unreadable
 from service.sources.kafka_client import BadBatch, OutOfRange
+from service.sources.kafka_commits import commits_of
 from service.sources.kafka_log import KafkaLog
 from service.sources.kafka_place import Bounds, Message
 
@@ -35,6 +36,7 @@ CONSUMER = {
     "enable.partition.eof": True,
     "fetch.error.backoff.ms": 100,
     "fetch.max.bytes": 16 << 20,
+    "group.id": "onepass",  # a must for this library; without a commit it is nothing to the broker
     "isolation.level": "read_committed",
     "max.partition.fetch.bytes": 1 << 20,
     "queued.max.messages.kbytes": 16 << 10,
@@ -53,7 +55,8 @@ LOST = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaErro
 
 class ConfluentSource(KafkaLog):
     def __init__(self, bootstrap: str, topic: str, start: Literal["earliest", "latest"], options: Options) -> None:
-        super().__init__(topic, start, options, lambda: ConfluentClient(bootstrap, topic, options))
+        commits = commits_of(bootstrap, topic, options)
+        super().__init__(topic, start, options, lambda: ConfluentClient(bootstrap, topic, options), commits)
 
 
 class ConfluentClient:
@@ -69,8 +72,7 @@ class ConfluentClient:
         self._look()
         if not self._partitions:
             raise SourceDown(f"topic {topic} does not exist at {bootstrap}: create it")
-        # A group is a must for this library, but a name without a commit is nothing to the broker.
-        self._consumer: Any = Consumer({**self._connection.words, **CONSUMER, "group.id": options.group or "onepass"})
+        self._consumer: Any = Consumer({**self._connection.words, **CONSUMER})
 
     def partitions(self) -> set[int]:
         self._look()
@@ -112,16 +114,12 @@ class ConfluentClient:
                 messages.append(message)
             elif said.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
                 passed[item.partition()] = item.offset()
-            else:
+            elif item.topic() is not None:  # else of the group, which is not needed to read, or of a broker
                 self._trouble = self._diagnosis(item.partition(), said)
                 break
         if self._trouble is not None and not messages:
             raise self._trouble
         return messages, passed
-
-    def commit(self, positions: Mapping[int, int]) -> None:
-        offsets = [TopicPartition(self._topic, number, at) for number, at in positions.items()]
-        self._consumer.commit(offsets=offsets, asynchronous=True)
 
     def close(self) -> None:
         with contextlib.suppress(RuntimeError, KafkaException):

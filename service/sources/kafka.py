@@ -21,7 +21,7 @@ from service.settings import Security
 from service.sources.contract import Entry, Options, SourceDown
 from service.sources.kafka_batches import find_unreadable
 from service.sources.kafka_client import BadBatch, OutOfRange
-from service.sources.kafka_commits import Commits
+from service.sources.kafka_commits import commits_of
 from service.sources.kafka_log import KafkaLog
 from service.sources.kafka_login import why_down
 from service.sources.kafka_place import Bounds, Message
@@ -55,7 +55,8 @@ PRODUCER = {
 
 class KafkaSource(KafkaLog):
     def __init__(self, bootstrap: str, topic: str, start: Literal["earliest", "latest"], options: Options) -> None:
-        super().__init__(topic, start, options, lambda: KafkaPythonClient(bootstrap, topic, options))
+        commits = commits_of(bootstrap, topic, options)
+        super().__init__(topic, start, options, lambda: KafkaPythonClient(bootstrap, topic, options), commits)
 
 
 class KafkaPythonClient:
@@ -65,8 +66,6 @@ class KafkaPythonClient:
         self._bootstrap = bootstrap
         self._topic = topic
         self._security = options.security
-        self._group = options.group
-        self._commits: Commits | None = None
         self._consumer, self._cluster = _connect(KafkaConsumer, bootstrap, options.security, CONSUMER)
         try:
             known = self._ask(self._consumer.partitions_for_topic, topic)
@@ -114,15 +113,7 @@ class KafkaPythonClient:
         ]
         return messages, passed
 
-    def commit(self, positions: Mapping[int, int]) -> None:
-        if self._commits is None and self._group is not None:
-            self._commits = Commits(self._bootstrap, self._security, self._topic, self._group)
-        if self._commits is not None:
-            self._commits.offer(positions)
-
     def close(self) -> None:
-        if self._commits is not None:
-            self._commits.close()
         with contextlib.suppress(KafkaError):
             self._consumer.close(autocommit=False, timeout_ms=1_000)
 

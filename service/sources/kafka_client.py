@@ -40,7 +40,4 @@ class Client(Protocol):
     def poll(self, seconds: float, most: int) -> tuple[list[Message], dict[int, int]]:
         """Next messages, and positions reached where offsets had no message for us."""
 
-    def commit(self, positions: Mapping[int, int]) -> None:
-        """Without waiting."""
-
     def close(self) -> None: ...

@@ -1,11 +1,13 @@
-"""Shows positions to lag tools as the offsets of a consumer group, from a thread of its own.
+"""Shows positions to lag tools as the offsets of a consumer group, from a thread of its own, whatever client reads.
 
-The consumer itself has no group: kafka-python would not read without the group's coordinator, and a log that can be
-read must be read, also where the group is not allowed or not available. Whatever goes wrong here is only logged.
+The clients that read have no group of ours: kafka-python would not read without the group's coordinator, librdkafka
+waits at its close for commits that cannot be made, and a log that can be read must be read also where the group is not
+allowed or not available. Whatever goes wrong here is only logged.
 """
 
 import logging
 import threading
+import time
 from collections.abc import Mapping
 from queue import SimpleQueue
 
@@ -13,13 +15,24 @@ from kafka import KafkaAdminClient, TopicPartition  # type: ignore[import-untype
 from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 
 from service.settings import Security
+from service.sources.contract import Options
 from service.sources.kafka_security import for_kafka_python
+
+REST_SECONDS = 10.0
+"""After a trouble: each try makes a new connection."""
 
 _log = logging.getLogger(__name__)
 
 
+def commits_of(bootstrap: str, topic: str, options: Options) -> "Commits | None":
+    return None if options.group is None else Commits(bootstrap, options.security, topic, options.group)
+
+
 class Commits:
-    """The newest positions win: those that were offered while others were on their way are left out."""
+    """The newest positions win: those that were offered while others were on their way are left out.
+
+    The thread begins with the first offer.
+    """
 
     def __init__(self, bootstrap: str, security: Security | None, topic: str, group: str) -> None:
         self._bootstrap = bootstrap
@@ -27,9 +40,11 @@ class Commits:
         self._topic = topic
         self._group = group
         self._offers: SimpleQueue[Mapping[int, int] | None] = SimpleQueue()
-        threading.Thread(target=self._run, name="kafka commits", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="kafka commits", daemon=True)
 
     def offer(self, positions: Mapping[int, int]) -> None:
+        if self._thread.ident is None:
+            self._thread.start()
         self._offers.put(positions)
 
     def close(self) -> None:
@@ -41,6 +56,7 @@ class Commits:
                 self._commit_until_trouble(positions)
             except Exception as error:  # noqa: BLE001 - only lag tools read it
                 _log.debug("offsets of group %s are not committed: %s", self._group, error)
+                time.sleep(REST_SECONDS)
 
     def _commit_until_trouble(self, positions: Mapping[int, int] | None) -> None:
         servers = {"bootstrap_servers": self._bootstrap.split(","), "bootstrap_timeout_ms": 3_000}

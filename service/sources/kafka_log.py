@@ -12,6 +12,7 @@ from typing import Literal
 from service.sources.contract import BEGINNING, Bookmark, Gap, Options, Positions, Record, SourceDown, SourceLost
 from service.sources.kafka_anchors import strangers
 from service.sources.kafka_client import BadBatch, Client, OutOfRange
+from service.sources.kafka_commits import Commits
 from service.sources.kafka_place import REMEDY, Bounds, Message, Seen, known_of, mark, place, same_topic
 
 _log = logging.getLogger(__name__)
@@ -21,18 +22,24 @@ class KafkaLog:
     """All partitions of one topic, in order within each."""
 
     def __init__(
-        self, topic: str, start: Literal["earliest", "latest"], options: Options, connect: Callable[[], Client]
+        self,
+        topic: str,
+        start: Literal["earliest", "latest"],
+        options: Options,
+        connect: Callable[[], Client],
+        commits: Commits | None,
     ) -> None:
         self._topic = topic
         self._start = start
         self._options = options
         self._connect = connect
+        self._commits = commits
         self._client: Client | None = None
         self._gaps: list[Gap] = []
         self.seek(BEGINNING)
 
     def seek(self, bookmark: Bookmark) -> None:
-        self.close()  # and with it what it has fetched and which partitions rest
+        self._drop()  # and with it what it has fetched and which partitions rest
         positions = bookmark.positions
         if not all(part.isdecimal() for part in (*positions, *positions.values())):
             raise SourceLost(f"topic {self._topic}: the positions are not offsets of partitions")
@@ -68,21 +75,21 @@ class KafkaLog:
             messages, passed = client.poll(seconds, most)
             changed = self._changed(client)
         except OutOfRange as error:
-            self.close()
+            self._drop()
             told = len(self._gaps)
             self._open()
             if len(self._gaps) == told:  # the offset is there after all
                 raise SourceDown(f"topic {self._topic}: {error}") from error
             return []
         except BadBatch as error:
-            self.close()
+            self._drop()
             self._pass_over(error)
             return []
         except BaseException:
-            self.close()
+            self._drop()
             raise
         if changed:  # what was polled may be of another topic and is not delivered
-            self.close()
+            self._drop()
             self._open()
             return []
         # Nothing may fail from here on: `_next` moves, so these records must reach the caller.
@@ -101,22 +108,23 @@ class KafkaLog:
         return gaps
 
     def settled(self, positions: Positions) -> None:
-        if self._options.group is None or self._client is None:
-            return
-        try:
-            self._client.commit({int(partition): int(at) for partition, at in positions.items()})
-        except Exception as error:  # noqa: BLE001 - only lag tools read it
-            _log.debug("offsets of group %s are not committed: %s", self._options.group, error)
+        if self._commits is not None:
+            self._commits.offer({int(partition): int(at) for partition, at in positions.items()})
 
     def lag(self) -> dict[str, int]:
         client = self._open()
         if self._changed(client):
-            self.close()
+            self._drop()
             client = self._open()
         bounds = self._bounds(client)
         return {str(partition): max(0, bounds[partition].last - at) for partition, at in self._next.items()}
 
     def close(self) -> None:
+        self._drop()
+        if self._commits is not None:
+            self._commits.close()
+
+    def _drop(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             client.close()
@@ -128,7 +136,7 @@ class KafkaLog:
             try:
                 self._place(self._client)
             except BaseException:
-                self.close()
+                self._drop()
                 raise
         return self._client
 
@@ -155,7 +163,7 @@ class KafkaLog:
         try:
             return client.bounds(set(self._next))
         except BaseException:
-            self.close()
+            self._drop()
             raise
 
     def _anchors(self) -> dict[int, str]:

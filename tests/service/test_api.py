@@ -16,8 +16,10 @@ from service.checkpoints import Manifest, Part
 from service.configuration import parse
 from service.events import Decoder
 from service.health import Health
+from service.lineage import Lineage
 from service.metrics import Metrics
 from service.model import Model
+from service.sources.contract import BEGINNING
 
 CANARY = "canary-7f3a"
 SETTINGS = {
@@ -105,10 +107,10 @@ def test_predict_batch_answers_as_predict_does(client):
 
 
 def test_predicting_changes_nothing(client):
-    before = client.model.snapshot({})
+    before = client.model.snapshot(BEGINNING, Lineage(), whole=True).digested()
     client.post("/predict", {"features": {"amount": 1e49, "new": "thing"}})
     client.post("/predict", {"features": {"amount": 1e60}})
-    after = client.model.snapshot({})
+    after = client.model.snapshot(BEGINNING, Lineage(), whole=True).digested()
     assert after.state_digest == before.state_digest
     assert after.events == before.events
     assert after.rejects == before.rejects

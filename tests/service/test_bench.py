@@ -23,6 +23,7 @@ def test_bench_learners_measures_every_learner_and_its_peers():
 def test_bench_checkpoint_measures_pauses_and_bytes(monkeypatch):
     monkeypatch.setattr(checkpoint, "SMALL", 10)
     monkeypatch.setattr(checkpoint, "LARGE", 18)
+    monkeypatch.setattr(checkpoint, "stored", lambda *, quick: ({"quick": quick}, []))
     document = checkpoint.bench_checkpoint(quick=True)
     pauses = document["results"]["pauses"]
     assert pauses.keys() == {"whole 2^10", "delta 2^10", "whole 2^18", "delta 2^18"}

@@ -5,7 +5,15 @@ from contextlib import closing
 
 import pytest
 from kafka import KafkaAdminClient
-from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    ResourcePattern,
+    ResourceType,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from test_source_contract import take, values
 
 from service.embedded.kafka import kafka_broker
@@ -121,6 +129,8 @@ def secured(tmp_path_factory):
         "advertised.listeners": listeners,
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
         + ",".join(f"{p}:{p}" for p in ports),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
         "ssl.keystore.type": "PKCS12",
         "ssl.keystore.location": str(folder / "broker.p12"),
@@ -137,6 +147,8 @@ def secured(tmp_path_factory):
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
             told = admin.alter_user_scram_credentials([UserScramCredentialUpsertion("ann", mechanism, PASSWORD, 4096)])
             assert told == {"ann": None}
+        group = ResourcePattern(ResourceType.GROUP, "forbidden")
+        admin.create_acls([ACL("User:ann", "*", ACLOperation.ALL, ACLPermissionType.DENY, group)])
     yield Secured(folder, ports)
     broker.__exit__(None, None, None)
 
@@ -177,6 +189,24 @@ def test_certificate_of_a_stranger_is_told_as_such(secured, client, ca_file):
     trusted = ca_file and secured.folder / ca_file
     options = Options(client=client, security=secured.security("SASL_SSL", ca_file=trusted))
     check_told(secured.url("SASL_SSL"), options, "TLS failed: the certificate of .* does not fit")
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_group_that_is_not_allowed_hinders_no_reading(secured, client):
+    url = secured.url("SASL_PLAINTEXT", f"{client}-without-group")
+    options = Options(client=client, group="forbidden", security=secured.security("SASL_PLAINTEXT"))
+    create_log(url, options)
+    with closing(open_sink(url, options)) as sink:
+        sink.append([Entry(b"%d" % number) for number in range(20)])
+    with closing(open_source(url, "earliest", options)) as source:
+        read = []
+        for _ in range(20):
+            read += take(source, 1)
+            source.settled(source.bookmark().positions)
+        assert values(read) == [b"%d" % number for number in range(20)]
+        for _ in range(5):  # long enough for the refusal to come back
+            assert source.poll(0.1, 1) == []
+            source.settled(source.bookmark().positions)
 
 
 def test_tls_to_a_plain_listener_is_told(secured):

@@ -12,9 +12,11 @@ from learners.registry import make
 from service.checkpoints import Manifest, Part
 from service.events import REASONS, Decoder, Reject
 from service.health import Health
+from service.lineage import Lineage
 from service.metrics import PARTITIONS, Metrics
 from service.model import Model
 from service.settings import Features, Label, Limits
+from service.sources.contract import BEGINNING
 
 FEATURES = Features(columns=("a",), bits=4)
 GROW = Label(classes="grow", max_classes=4)
@@ -90,11 +92,31 @@ def test_the_checkpoint():
 def test_a_restored_model_has_its_gauges_and_no_counts():
     first, second = Scraped(), Scraped()
     first.feed(event(1, a=1), event(-1, a=1))
-    second.model.restore(first.model.snapshot({}))
+    second.model.restore(first.model.snapshot(BEGINNING, Lineage(), whole=True))
     found = second.samples()
     assert found["model_events",] == 2
     assert found["events_total", "learned"] == 0
     assert found["weight_norm",] == first.samples()["weight_norm",] > 0
+
+
+def test_the_lease_a_freeze_and_a_kafka_broker():
+    scraped = Scraped()
+    assert ("kafka_up",) not in scraped.samples(), "the log is no Kafka"
+    scraped.metrics = Metrics(CollectorRegistry(), "m", kafka=True)
+    scraped.health.lease_held = scraped.health.source_up = True
+    assert [scraped.samples()[name,] for name in ("lease_held", "frozen", "kafka_up")] == [1, 0, 1]
+    scraped.health.lease_held, scraped.health.frozen, scraped.health.source_up = False, True, False
+    assert [scraped.samples()[name,] for name in ("lease_held", "frozen", "kafka_up")] == [0, 1, 0]
+
+
+def test_what_was_lost_fenced_or_damaged_is_counted_from_nought():
+    scraped = Scraped()
+    names = [("events_lost_total", "retention"), ("fenced_total",), ("checkpoint_corrupt_total",)]
+    assert [scraped.samples()[name] for name in names] == [0, 0, 0]
+    scraped.metrics.lost(7, "retention")
+    scraped.metrics.fenced()
+    scraped.metrics.checkpoint_corrupt()
+    assert [scraped.samples()[name] for name in names] == [7, 1, 1]
 
 
 def test_health():

@@ -16,7 +16,7 @@ from service.files import scan
 from service.model import Model
 from service.settings import Features, Label, Limits
 from service.sources import open_sink, open_source
-from service.sources.contract import Entry, SourceDown, SourceLost
+from service.sources.contract import Bookmark, Entry, SourceDown, SourceLost
 from service.sources.file import FileSource
 
 SECRET = "s3cret-canary"
@@ -137,14 +137,14 @@ def test_a_dead_letter_that_cannot_be_written_is_not_repeated_in_the_error(tmp_p
 def test_a_position_of_another_kind_of_log_is_refused(redis_url):
     source = open_source(f"{redis_url}/events", "earliest")
     with pytest.raises(SourceLost):
-        source.seek({"0": "2000"})
+        source.seek(Bookmark({"0": "2000"}, {}))
     source.close()
 
 
 def test_an_id_is_no_offset(topic):
     source = open_source(topic, "earliest")
     with pytest.raises(SourceLost):
-        source.seek({"0": "1794794928572-0"})
+        source.seek(Bookmark({"0": "1794794928572-0"}, {}))
     source.close()
 
 
