@@ -56,6 +56,16 @@ def make_life(zygote, tmp_path):
 
 
 @pytest.fixture
+def broker(kafka):
+    """The run's broker, to be killed; whatever happened, later tests find it running."""
+    if kafka.pid is None:
+        pytest.skip("a broker named by KAFKA_BOOTSTRAP is not ours to kill")
+    yield kafka
+    if not kafka.process.running:
+        kafka.start()
+
+
+@pytest.fixture
 def measured():
     """`measured("kill -9 at random times", rounds=300, …)`: a line of docs/reliability.md, if `make chaos` asks."""
     started = time.monotonic()

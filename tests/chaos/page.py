@@ -1,5 +1,70 @@
 """docs/reliability.md: the promise in words, the rule for each fault, and what was measured."""
 
+RULES = (
+    (
+        "learner killed (`kill -9`, out of memory, power)",
+        "the next one goes on from the newest checkpoint",
+        "`onepass_uncheckpointed_events` starts at 0",
+    ),
+    (
+        "learner stopped for a while, a standby took over",
+        "the late one's writes are refused; it drops its memory and stands by",
+        "`onepass_fenced_total`, `onepass_lease_held`",
+    ),
+    (
+        "SIGTERM",
+        "last checkpoint, lease given back, requests drained, exit 0",
+        "nothing to redo",
+    ),
+    (
+        "Redis away",
+        "learning and predictions go on; learning pauses after `store.max_unsaved_seconds` or `_events`",
+        "`onepass_redis_up` 0, `onepass_checkpoint_failures_total`",
+    ),
+    (
+        "Redis went back in time or was emptied",
+        "the living learner writes its newer state on top; a new one starts from what is there, or from a "
+        "file copy, or anew",
+        "`onepass_fenced_total`, `onepass_checkpoint_generation` falls",
+    ),
+    (
+        "checkpoint damaged",
+        "the newest good one is loaded; if none is good, the learner stops and never starts from nothing by itself",
+        "`onepass_checkpoint_corrupt_total`, exit 3",
+    ),
+    (
+        "Kafka away, also at the start",
+        "HTTP answers within 3 s, predictions go on, the log is tried again for ever",
+        "`onepass_kafka_up` 0, `onepass_source_up` 0",
+    ),
+    (
+        "the log's client hangs",
+        "after 30 s the process ends with status 1, to be started again",
+        "exit 1",
+    ),
+    (
+        "message that is no event",
+        "counted by reason, kept in the dead-letter log *before* the checkpoint that passes it, never learned",
+        "`onepass_rejects_total{reason}`",
+    ),
+    (
+        "retention passed the position, topic recreated, log cut off, batch unreadable",
+        "by `source.on_lost`: stop (default), or go on with the gap recorded",
+        "exit 3, or `onepass_events_lost_total{reason}`",
+    ),
+    (
+        "partition added",
+        "read from its beginning",
+        "`onepass_lag_events{partition}`",
+    ),
+    (
+        "network cut, silent, slow, reset; a reply lost",
+        "every wait has an end; a commit that was sent twice is done once",
+        "`onepass_redis_up`, `onepass_kafka_up`",
+    ),
+)
+"""Fault, what happens, how it shows."""
+
 PROMISE = """\
 # What happens when something breaks
 
@@ -16,20 +81,7 @@ starts from a checkpoint and from nothing else; offsets committed to Kafka are f
 
 ## The rule for each fault
 
-| fault | what happens | how it shows |
-|---|---|---|
-| learner killed (`kill -9`, out of memory, power) | the next one goes on from the newest checkpoint | `onepass_uncheckpointed_events` starts at 0 |
-| learner stopped for a while, a standby took over | the late one's writes are refused; it drops its memory and stands by | `onepass_fenced_total`, `onepass_lease_held` |
-| SIGTERM | last checkpoint, lease given back, requests drained, exit 0 | nothing to redo |
-| Redis away | learning and predictions go on; learning pauses after `store.max_unsaved_seconds` or `_events` | `onepass_redis_up` 0, `onepass_checkpoint_failures_total` |
-| Redis went back in time or was emptied | the living learner writes its newer state on top; a new one starts from what is there, or from a file copy, or anew | `onepass_fenced_total`, `onepass_checkpoint_generation` falls |
-| checkpoint damaged | the newest good one is loaded; if none is good, the learner stops and never starts from nothing by itself | `onepass_checkpoint_corrupt_total`, exit 3 |
-| Kafka away, also at the start | HTTP answers within 3 s, predictions go on, the log is tried again for ever | `onepass_kafka_up` 0, `onepass_source_up` 0 |
-| the log's client hangs | after 30 s the process ends with status 1, to be started again | exit 1 |
-| message that is no event | counted by reason, kept in the dead-letter log *before* the checkpoint that passes it, never learned | `onepass_rejects_total{reason}` |
-| retention passed the position, topic recreated, log cut off, batch unreadable | by `source.on_lost`: stop (default), or go on with the gap recorded | exit 3, or `onepass_events_lost_total{reason}` |
-| partition added | read from its beginning | `onepass_lag_events{partition}` |
-| network cut, silent, slow, reset; a reply lost | every wait has an end; a commit that was sent twice is done once | `onepass_redis_up`, `onepass_kafka_up` |
+{rules}
 
 ## What is not promised
 
@@ -57,7 +109,8 @@ Kafka and the real Redis are used throughout. A part runs alone with `make chaos
 
 def page(parts):
     """The whole page; `parts` as they lie in docs/reliability.json."""
-    lines = [PROMISE]
+    rules = ["| fault | what happens | how it shows |", "|---|---|---|", *(f"| {' | '.join(rule)} |" for rule in RULES)]
+    lines = [PROMISE.replace("{rules}", "\n".join(rules))]
     for name, part in parts.items():
         lines.append(f"\n### {name}\n")
         lines.append(

@@ -1,7 +1,6 @@
 """`make chaos [PART=…]`: the long figures of each part, kept in docs/reliability.json, from which the page is made."""
 
 import argparse
-import datetime
 import json
 import os
 import platform
@@ -9,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,7 +80,7 @@ def ran(name):
     if done.returncode == 0:
         kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
         kept[name] = {
-            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+            "date": datetime.now(UTC).date().isoformat(),
             "machine": machine(),
             "minutes": round((time.monotonic() - began) / 60, 1),
             "figures": figures,

@@ -3,24 +3,12 @@
 import time
 from statistics import median
 
-import pytest
-
 from tests.chaos.scale import FIGURES
 from tests.chaos.watcher import watched
 from tests.integration.processes import Process, wait_for
 
 HTTP_SECONDS = 3.0
 BACK_SECONDS = 60.0
-
-
-@pytest.fixture
-def broker(kafka):
-    """The run's broker, which others find running again whatever happened here."""
-    if kafka.pid is None:
-        pytest.skip("a broker named by KAFKA_BOOTSTRAP is not ours to kill")
-    yield kafka
-    if not kafka.process.running:
-        kafka.start()
 
 
 def test_broker_killed_and_started_again(make_topic, broker, make_life, redis_url, measured):

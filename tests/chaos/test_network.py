@@ -59,10 +59,12 @@ def test_the_link_to_redis(make_life, redis_server, redis_url, measured):
 @pytest.mark.skipif(not CHAOS, reason="a broker of its own: only in make chaos")
 def test_the_link_to_kafka(make_life, redis_url, tmp_path, measured):
     port = free_port()
-    with kafka_broker(tmp_path / "kafka", advertised=port) as broker:
-        with proxied(int(broker.bootstrap.rpartition(":")[2]), port) as proxy:
-            life = make_life(f"kafka://127.0.0.1:{port}/events", redis_url, "broker")
-            answered = suffer(life, proxy, a_fetch)
+    with (
+        kafka_broker(tmp_path / "kafka", advertised=port) as broker,
+        proxied(int(broker.bootstrap.rpartition(":")[2]), port) as proxy,
+    ):
+        life = make_life(f"kafka://127.0.0.1:{port}/events", redis_url, "broker")
+        answered = suffer(life, proxy, a_fetch)
     measured("network to Kafka: cut, silent, slow, reset, reply lost", different=0, predictions=answered, failed=0)
 
 
