@@ -23,8 +23,7 @@ RULES = (
     ),
     (
         "Redis went back in time or was emptied",
-        "the living learner writes its newer state on top; a new one starts from what is there, or from a "
-        "file copy, or anew",
+        "the living learner writes its newer state on top; a new one starts from what is there, a file copy or anew",
         "`onepass_fenced_total`, `onepass_checkpoint_generation` falls",
     ),
     (
