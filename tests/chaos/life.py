@@ -113,15 +113,16 @@ class Life:
         sink.close()
         self.messages += messages
 
-    def config(self):
+    def config(self, client="kafka-python"):
         """A new file of the model's configuration, with a port of its own."""
         config = self.folder / f"{self.name}-{next(self._numbers)}.yaml"
-        config.write_text(yaml.safe_dump({**self._settings, "store": self._store, "api": {"port": free_port()}}))
+        own = {"source": {"url": self.log, "client": client}, "store": self._store, "api": {"port": free_port()}}
+        config.write_text(yaml.safe_dump({**self._settings, **own}))
         return config
 
-    def start(self, role="learn", *flags, failpoint=""):
+    def start(self, role="learn", *flags, failpoint="", client="kafka-python"):
         """One more process of the model."""
-        process = Learner(self._zygote, [role, *flags], self.config(), failpoint)
+        process = Learner(self._zygote, [role, *flags], self.config(client), failpoint)
         self._processes.append(process)
         return process
 

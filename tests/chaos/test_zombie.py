@@ -5,6 +5,7 @@ import signal
 import time
 from collections import Counter
 
+from tests.chaos.events import QUESTION
 from tests.chaos.scale import FIGURES
 from tests.integration.processes import wait_for
 
@@ -15,9 +16,9 @@ def test_a_woken_learner_is_always_fenced(make_life, redis_url, measured):
     life = make_life(f"{redis_url}/events", redis_url, "zombie")
     draw = random.Random(5)
     life.feed()
-    holder = life.start()
+    holder = life.start("run")
     life.advances()
-    standby = life.start()
+    standby = life.start("run")
     seen, fenced = {}, Counter()
     for _ in range(FIGURES.zombies):
         life.feed(3000)
@@ -32,6 +33,7 @@ def test_a_woken_learner_is_always_fenced(make_life, redis_url, measured):
         holder.signal(signal.SIGCONT)
         fenced[holder] += 1
         wait_for(lambda woken=holder: counted(woken) == fenced[woken], FENCED_SECONDS, "it is fenced")
+        assert holder.get("/predict", QUESTION)[0] == 200, "it serves what the other learns"
         life.caught_up()
         note(life, seen)
         assert life.newest().token == new, "somebody else wrote after the successor"
