@@ -83,6 +83,7 @@ class Life:
         self.log, self.store_url, self.name = log, store, name
         self.folder = folder
         self.messages = []
+        self._mark = 0
         self._zygote = zygote
         self._numbers = count(1)
         self._processes = []
@@ -106,6 +107,7 @@ class Life:
 
     def append(self, messages):
         """By a client of its own: one kept open would still be backing off when a killed broker is there again."""
+        self._mark = self.events()
         sink = open_sink(self.log)
         entries = [Entry(message, b"%d" % place) for place, message in enumerate(messages)]
         for first in range(0, len(entries), BATCH):
@@ -122,6 +124,7 @@ class Life:
 
     def start(self, role="learn", *flags, failpoint="", client="kafka-python"):
         """One more process of the model."""
+        self._mark = self.events()
         process = Learner(self._zygote, [role, *flags], self.config(client), failpoint)
         self._processes.append(process)
         return process
@@ -138,9 +141,9 @@ class Life:
         newest = self.newest()
         return newest.events if newest else 0
 
-    def advances(self, least=1, seconds=START_SECONDS, *, than=None):
-        """Wait for a checkpoint of `least` events more than now (or than a number)."""
-        goal = (self.events() if than is None else than) + least
+    def advances(self, least=1, seconds=START_SECONDS):
+        """Wait for a checkpoint of `least` events more than there were at the last feed or start."""
+        goal = self._mark + least
         return wait_for(lambda: self._has(goal), seconds, f"a checkpoint of {goal} events of {self.name}")
 
     def caught_up(self, seconds=END_SECONDS):
