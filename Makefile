@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 ARGS   ?=
+PART   ?=
 
 .PHONY: help install demo test check bench chaos papers lock
 
@@ -38,9 +39,8 @@ bench: install   ## events per second of decoder, learners and the whole loop; p
 	$(BIN)/onepass bench learners $(ARGS)
 	$(BIN)/onepass bench checkpoint $(ARGS)
 
-chaos: install   ## 30 kills in mid-stream on each log instead of 3; 100,000 hostile events through every composition
-	ONEPASS_KILLS=30 $(BIN)/python -m pytest tests/integration/test_kill.py --timeout 1800 $(ARGS)
-	ONEPASS_ENDURANCE=all $(BIN)/python -m pytest tests/learners/test_endurance.py $(ARGS)
+chaos: install   ## faults in numbers, 75 minutes; one part: make chaos PART=kill; writes docs/reliability.md
+	$(BIN)/python -m tests.chaos.run $(PART) $(ARGS)
 
 papers: install  ## Bollegala's heart data, Carvalho & Cohen's movie reviews; needs ONEPASS_DATA
 	@test -n "$$ONEPASS_DATA" || { echo "set ONEPASS_DATA to the folder of the data sets"; exit 2; }

@@ -24,6 +24,17 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.timeout(3600))
 
 
+def pytest_terminal_summary(terminalreporter):
+    """How many tests have passed is a figure, too."""
+    if os.environ.get(MEASURED):
+        _write({"fault": "tests of this part", "passed": len(terminalreporter.stats.get("passed", ()))})
+
+
+def _write(figures):
+    with Path(os.environ[MEASURED]).open("a") as file:
+        file.write(json.dumps(figures) + "\n")
+
+
 @pytest.fixture(scope="session")
 def zygote():
     with forks.zygote() as ready:
@@ -45,14 +56,22 @@ def make_life(zygote, tmp_path):
 
 
 @pytest.fixture
+def broker(kafka):
+    """The run's broker, to be killed; whatever happened, later tests find it running."""
+    if kafka.pid is None:
+        pytest.skip("a broker named by KAFKA_BOOTSTRAP is not ours to kill")
+    yield kafka
+    if not kafka.process.running:
+        kafka.start()
+
+
+@pytest.fixture
 def measured():
     """`measured("kill -9 at random times", rounds=300, …)`: a line of docs/reliability.md, if `make chaos` asks."""
     started = time.monotonic()
 
     def record(fault, **figures):
         if os.environ.get(MEASURED):
-            line = {"fault": fault, **figures, "seconds": round(time.monotonic() - started)}
-            with Path(os.environ[MEASURED]).open("a") as file:
-                file.write(json.dumps(line) + "\n")
+            _write({"fault": fault, **figures, "seconds": round(time.monotonic() - started)})
 
     return record

@@ -21,6 +21,7 @@ class Figures(NamedTuple):
     dropped_replies: int
     terms: int
     hole_seconds: float
+    """How long a link is silent, slow or narrow."""
 
 
 FEW = Figures(
@@ -33,7 +34,7 @@ FEW = Figures(
     malformed=100_000,
     dropped_replies=20,
     terms=5,
-    hole_seconds=3.0,
+    hole_seconds=2.0,
 )
 MANY = Figures(
     failpoint_rounds=5,

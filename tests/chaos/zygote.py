@@ -16,6 +16,8 @@ import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.integration.processes import environment
+
 ROOT = Path(__file__).parents[2]
 MODULES = (
     "service.cli.roles",
@@ -33,7 +35,11 @@ class Zygote:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.chaos.zygote"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
+            [sys.executable, "-m", "tests.chaos.zygote"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+            env=environment(),
         )
 
     def fork(self, arguments, output, errors, failpoint=""):

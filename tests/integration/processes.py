@@ -44,6 +44,14 @@ def write_config(path, source, redis_url, *, seconds=0.2, events=1000, lease=10.
     return path
 
 
+TESTS_OWN = ("ONEPASS_CHAOS", "ONEPASS_MEASURED", "ONEPASS_ENDURANCE")
+
+
+def environment():
+    """For a process of `onepass`, which refuses variables of its prefix that are no settings."""
+    return {name: value for name, value in os.environ.items() if name not in TESTS_OWN}
+
+
 class Http:
     """What a role answers on its port."""
 
@@ -75,6 +83,7 @@ class Process(Http):
             [sys.executable, "-m", "service", *arguments, "--config", str(config)],
             stdout=subprocess.PIPE,
             stderr=self._log,
+            env=environment(),
         )
 
     def finish(self, seconds=60):
@@ -110,5 +119,5 @@ def onepass(*arguments, seconds=120):
         text=True,
         timeout=seconds,
         check=False,
-        env=os.environ,
+        env=environment(),
     )

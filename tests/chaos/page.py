@@ -1,0 +1,133 @@
+"""docs/reliability.md: the promise in words, the rule for each fault, and what was measured."""
+
+RULES = (
+    (
+        "learner killed (`kill -9`, out of memory, power)",
+        "the next one goes on from the newest checkpoint",
+        "`onepass_uncheckpointed_events` starts at 0",
+    ),
+    (
+        "learner stopped for a while, a standby took over",
+        "the late one's writes are refused; it drops its memory and stands by",
+        "`onepass_fenced_total`, `onepass_lease_held`",
+    ),
+    (
+        "SIGTERM",
+        "last checkpoint, lease given back, requests drained, exit 0",
+        "nothing to redo",
+    ),
+    (
+        "Redis away",
+        "learning and predictions go on; learning pauses after `store.max_unsaved_seconds` or `_events`",
+        "`onepass_redis_up` 0, `onepass_checkpoint_failures_total`",
+    ),
+    (
+        "Redis went back in time or was emptied",
+        "the living learner writes its newer state on top; a new one starts from what is there, a file copy or anew",
+        "`onepass_fenced_total`, `onepass_checkpoint_generation` falls",
+    ),
+    (
+        "checkpoint damaged",
+        "the newest good one is loaded; if none is good, the learner stops and never starts from nothing by itself",
+        "`onepass_checkpoint_corrupt_total`, exit 3",
+    ),
+    (
+        "Kafka away, also at the start",
+        "HTTP answers within 3 s, predictions go on, the log is tried again for ever",
+        "`onepass_kafka_up` 0, `onepass_source_up` 0",
+    ),
+    (
+        "the log's client hangs",
+        "after 30 s the process ends with status 1, to be started again",
+        "exit 1",
+    ),
+    (
+        "message that is no event",
+        "counted by reason, kept in the dead-letter log *before* the checkpoint that passes it, never learned",
+        "`onepass_rejects_total{reason}`",
+    ),
+    (
+        "retention passed the position, topic recreated, log cut off, batch unreadable",
+        "by `source.on_lost`: stop (default), or go on with the gap recorded",
+        "exit 3, or `onepass_events_lost_total{reason}`",
+    ),
+    (
+        "partition added",
+        "read from its beginning",
+        "`onepass_lag_events{partition}`",
+    ),
+    (
+        "network cut, silent, slow, reset; a reply lost",
+        "every wait has an end; a commit that was sent twice is done once",
+        "`onepass_redis_up`, `onepass_kafka_up`",
+    ),
+)
+"""Fault, what happens, how it shows."""
+
+PROMISE = """\
+# What happens when something breaks
+
+*The tables at the end are written by `make chaos`; do not edit this page by hand.*
+
+**The promise.** Whatever is killed, cut, stopped or lost, the model in Redis is always the result of learning every
+message before its positions exactly once, in one definite order. So after any number of faults the weights are bit for
+bit those of a quiet pass over the same messages, and `events`, `errors` and `rejects` are exact. A fault costs time:
+what was learned after the last checkpoint is learned again.
+
+Why it holds: a checkpoint holds the state *and* the positions in the log, and becomes visible whole, by one script in
+Redis, or not at all. Only the learner that acquired last can write, whatever an older one still believes. A learner
+starts from a checkpoint and from nothing else; offsets committed to Kafka are for lag tools and are never read.
+
+## The rule for each fault
+
+{rules}
+
+## What is not promised
+
+* **Dead letters come at least once.** After a kill some may be there twice; the key, `model:partition:position`, tells.
+* **Metrics and logs** of a process end with it. What must survive is in the checkpoint (`onepass_model_events`, …).
+* **Redis without persistence** keeps nothing over a restart. A living learner fills it again; with none alive, the
+  model is built anew from the log or from `store.copies`, as far as the log reaches.
+* **Retention shorter than an outage** loses events before they are learned. It is noticed and counted, not mended: keep
+  the log longer than the oldest checkpoint plus the longest outage you want to survive.
+* **Duplicates made by producers** are two messages, and are learned twice. Use idempotent producers.
+* **Several partitions** interleave as they are fetched, so two runs learn in different orders. The order taken is in
+  the checkpoint, and `onepass replay --lineage` builds the same bits from it.
+* **Other hardware or library versions** may round differently; bit-identity is promised on the same ones.
+* **A prediction** may come from a state that no checkpoint has yet; after a kill the count may step back.
+
+## What was measured
+
+Each scenario ends with the same proof: the weights, counts and rejects of the newest checkpoint are compared bit for
+bit with one quiet pass over the same messages (or with `replay --lineage`), and the sum of the serials that the
+messages carry is read out of the model's state. `different` counts the runs that were not identical. The real Apache
+Kafka and the real Redis are used throughout. A part runs alone with `make chaos PART=…`; a few rounds of each run in
+`make test`.
+"""
+
+
+def page(parts):
+    """The whole page; `parts` as they lie in docs/reliability.json."""
+    rules = ["| fault | what happens | how it shows |", "|---|---|---|", *(f"| {' | '.join(rule)} |" for rule in RULES)]
+    lines = [PROMISE.replace("{rules}", "\n".join(rules))]
+    for name, part in parts.items():
+        lines.append(f"\n### {name}\n")
+        lines.append(
+            f"`make chaos PART={name}` · {part['date']} (UTC) · {part['machine']} · {part['minutes']} minutes\n"
+        )
+        lines += table(part["figures"])
+    if not parts:
+        lines.append("\nNothing yet: run `make chaos`.\n")
+    return "\n".join(line.rstrip("\n") if line.startswith("|") else line for line in lines).rstrip("\n") + "\n"
+
+
+def table(figures):
+    rows = ["| scenario | measured |", "|---|---|"]
+    for figure in figures:
+        told = ", ".join(f"{key.replace('_', ' ')} {said(value)}" for key, value in figure.items() if key != "fault")
+        rows.append(f"| {figure['fault']} | {told} |")
+    return rows
+
+
+def said(value):
+    return f"{value:,}" if isinstance(value, (int, float)) else str(value)

@@ -1,0 +1,99 @@
+"""`make chaos [PART=…]`: the long figures of each part, kept in docs/reliability.json, from which the page is made."""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from service.embedded import redis as embedded_redis
+from service.embedded.kafka import VERSION
+from tests.chaos.page import page
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "docs" / "reliability.json"
+PAGE = ROOT / "docs" / "reliability.md"
+
+
+class Part(NamedTuple):
+    minutes: int
+    """Expected on two cores."""
+    files: tuple[str, ...]
+
+
+PARTS = {
+    "kill": Part(12, ("chaos/test_kill.py", "chaos/test_lineage.py")),
+    "zombie": Part(4, ("chaos/test_zombie.py",)),
+    "redis": Part(4, ("chaos/test_redis.py",)),
+    "broker": Part(7, ("chaos/test_broker.py",)),
+    "corrupt": Part(3, ("chaos/test_store_faults.py", "chaos/test_store_machine.py")),
+    "malformed": Part(5, ("chaos/test_malformed.py",)),
+    "logs": Part(3, ("chaos/test_logs.py",)),
+    "network": Part(5, ("chaos/test_network.py",)),
+    "sigterm": Part(4, ("chaos/test_sigterm.py",)),
+    "soak": Part(22, ("chaos/test_soak.py",)),
+    "endurance": Part(5, ("learners/test_endurance.py",)),
+}
+LONGEST = 3
+"""Times the expected minutes: then a part has failed."""
+
+
+def main():
+    parser = argparse.ArgumentParser("make chaos", description="Faults in numbers; each part can be run apart.")
+    words = ", ".join(f"{name} ({part.minutes} min)" for name, part in PARTS.items())
+    parser.add_argument("parts", nargs="*", metavar="PART", help=words)
+    parser.add_argument("--page", action="store_true", help="only write the page again")
+    given = parser.parse_args()
+    if strange := set(given.parts) - PARTS.keys():
+        parser.error(f"no part {', '.join(sorted(strange))}; there are {', '.join(PARTS)}")
+    failed = [] if given.page else [name for name in given.parts or PARTS if not ran(name)]
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    PAGE.write_text(page({name: kept[name] for name in PARTS if name in kept}))
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def ran(name):
+    """Run one part; what it measured is kept only if all of it passed."""
+    part = PARTS[name]
+    print(f"== {name}: about {part.minutes} minutes", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        lines = Path(folder, "measured")
+        lines.touch()
+        extra = {"ONEPASS_CHAOS": "1", "ONEPASS_MEASURED": str(lines), "ONEPASS_ENDURANCE": "all"}
+        began = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", *(f"tests/{file}" for file in part.files)],
+            cwd=ROOT,
+            env=os.environ | extra,
+            timeout=LONGEST * 60 * part.minutes,
+            check=False,
+        )
+        figures = [json.loads(line) for line in lines.read_text().splitlines()]
+    if done.returncode == 0:
+        kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+        kept[name] = {
+            "date": datetime.now(UTC).date().isoformat(),
+            "machine": machine(),
+            "minutes": round((time.monotonic() - began) / 60, 1),
+            "figures": figures,
+        }
+        KEPT.write_text(json.dumps(kept, indent=1) + "\n")
+    return done.returncode == 0
+
+
+def machine():
+    redis = subprocess.run([embedded_redis._executable(), "--version"], capture_output=True, text=True, check=True)
+    version = redis.stdout.partition("v=")[2].split()[0]
+    return f"{os.cpu_count()} cores, Python {platform.python_version()}, Kafka {VERSION}, Redis {version}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
