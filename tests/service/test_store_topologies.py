@@ -16,6 +16,8 @@ from service.embedded import redis as embedded
 from service.embedded.process import HOST, ServerProcess, free_port
 from service.embedded.redis import READY, redis_server
 from service.errors import BadSettings
+from service.sources import open_source
+from service.sources.contract import SourceLost
 
 EC = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
 PLAIN = str(embedded._executable())
