@@ -52,6 +52,17 @@ def redis_url(redis_server):
 
 
 @pytest.fixture(scope="session")
+def system_redis():
+    """The system's redis-server: newer than the packaged one, and with TLS."""
+    found = [path for path in ("/usr/bin/redis-server", "/usr/local/bin/redis-server") if Path(path).exists()]
+    if not found and os.environ.get("CI") == "true":
+        pytest.fail("no redis-server with TLS: apt-get install redis-server", pytrace=False)
+    if not found:
+        pytest.skip("TLS TO REDIS WAS NOT TESTED: apt-get install redis-server")
+    return found[0]
+
+
+@pytest.fixture(scope="session")
 def kafka(request, tmp_path_factory):
     """The run's KafkaBroker; a test that kills it starts it again, and skips when it is not ours (no pid)."""
     broker = kafka_broker(tmp_path_factory.mktemp("kafka"))

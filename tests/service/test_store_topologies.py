@@ -1,7 +1,5 @@
 """Redis as it is really set up: a cluster, sentinels with a failover, TLS, a user that may do only what is needed."""
 
-import os
-import shutil
 import subprocess
 import time
 from contextlib import ExitStack, closing, contextmanager
@@ -18,6 +16,8 @@ from service.embedded import redis as embedded
 from service.embedded.process import HOST, ServerProcess, free_port
 from service.embedded.redis import READY, redis_server
 from service.errors import BadSettings
+from service.sources import open_source
+from service.sources.contract import SourceLost
 
 EC = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
 PLAIN = str(embedded._executable())
@@ -170,16 +170,6 @@ def test_sentinels_and_a_failover(tmp_path):
         assert replica.info("replication")["role"] == "master"
 
 
-def with_tls() -> str:
-    """A redis-server that speaks TLS, which the packaged one does not."""
-    for candidate in (shutil.which("redis-server"), "/usr/bin/redis-server"):
-        if candidate and Path(candidate).exists():
-            return candidate
-    if os.environ.get("CI") == "true":
-        pytest.fail("no redis-server with TLS: apt-get install redis-server", pytrace=False)
-    pytest.skip("TLS TO REDIS WAS NOT TESTED: apt-get install redis-server")
-
-
 def certificates(folder: Path) -> None:
     """An authority, and a certificate of it for 127.0.0.1."""
 
@@ -193,14 +183,13 @@ def certificates(folder: Path) -> None:
     openssl("x509", "-req", "-in", "own.csr", *sign)
 
 
-def test_tls(tmp_path):
-    executable = with_tls()
+def test_tls(tmp_path, system_redis):
     certificates(tmp_path)
     port = free_port()
     tls = {"ca_file": tmp_path / "ca.crt", "cert_file": tmp_path / "own.crt", "key_file": tmp_path / "own.key"}
     files = [f"--tls-ca-cert-file {tls['ca_file']}", f"--tls-cert-file {tls['cert_file']}"]
     options = f"--port 0 --tls-port {port} {' '.join(files)} --tls-key-file {tls['key_file']}".split()
-    with running(tmp_path / "redis", port, *options, executable=executable):
+    with running(tmp_path / "redis", port, *options, executable=system_redis):
         lived(f"rediss://{HOST}:{port}/1", **tls)
         for wrong in (
             {},  # the system's authorities do not know ours
@@ -226,9 +215,9 @@ def saved_once(store) -> None:
 
 
 @pytest.mark.parametrize("server", ["packaged", "system"])
-def test_a_user_that_may_do_only_what_is_needed(tmp_path, server):
+def test_a_user_that_may_do_only_what_is_needed(tmp_path, server, request):
     port = free_port()
-    executable = PLAIN if server == "packaged" else with_tls()
+    executable = PLAIN if server == "packaged" else request.getfixturevalue("system_redis")
     with running(tmp_path / "redis", port, "--port", str(port), executable=executable), Redis(port=port) as admin:
         admin.execute_command("ACL", "SETUSER", "onepass", "on", ">secret-canary", *rules())
         lived(f"redis://onepass@{HOST}:{port}/0", password="secret-canary")
@@ -250,13 +239,31 @@ def test_a_user_that_may_do_only_what_is_needed(tmp_path, server):
         lived(f"redis://onepass@{HOST}:{port}/0", password="secret-canary")
 
 
-def test_the_system_s_server(tmp_path):
+def test_the_system_s_server(tmp_path, system_redis):
     """A newer Redis than the packaged one."""
     port = free_port()
-    with running(tmp_path / "redis", port, "--port", str(port), executable=with_tls()), Redis(port=port) as client:
+    with running(tmp_path / "redis", port, "--port", str(port), executable=system_redis), Redis(port=port) as client:
         lived(f"redis://{HOST}:{port}/0")
         with closing(take_over(client, f"redis://{HOST}:{port}/0")) as store:
             assert store.save(whole(1)).generation > 1
+
+
+def test_redis_7_tells_that_a_stream_was_trimmed_past_the_position(tmp_path, system_redis):
+    """Though nobody had counted what lay behind it."""
+    port = free_port()
+    url = f"redis://{HOST}:{port}/0/events"
+    with running(tmp_path / "redis", port, "--port", str(port), executable=system_redis), Redis(port=port) as client:
+        for number in range(1, 11):
+            client.xadd("events", {"value": b"x"}, id=f"{number}-0")
+        with closing(open_source(url, "earliest")) as source:
+            assert len(source.poll(1.0, 3)) == 3
+            bookmark = source.bookmark()
+        client.xtrim("events", minid="4-0", approximate=False)
+        with closing(open_source(url, "earliest")) as source:
+            source.seek(bookmark)  # only what was read is gone
+        client.xtrim("events", minid="7-0", approximate=False)
+        with closing(open_source(url, "earliest")) as source, pytest.raises(SourceLost, match="trimmed"):
+            source.seek(bookmark)
 
 
 def test_a_server_that_restarts_empty_and_one_in_a_database_of_its_own(tmp_path):

@@ -1,0 +1,87 @@
+"""An operator's word beside a running learner: it is obeyed between two events, and the history stays provable."""
+
+import json
+import threading
+import time
+from itertools import islice
+
+import pytest
+
+from service.cli.payments import payments
+from tests.integration.processes import onepass, running, wait_for, write_config
+from tests.integration.test_roles import PAYMENT, fill
+
+
+@pytest.fixture
+def world(redis_url, tmp_path):
+    """A learner that runs, and a producer that never rests."""
+    log = f"{redis_url}/payments"
+    # Many generations are kept: the next command takes seconds to start.
+    store = {"url": redis_url, "every_seconds": 0.1, "lease_seconds": 1.0, "keep": 500}
+    config = write_config(tmp_path / "c.yaml", log, redis_url, store=store)
+    stop = threading.Event()
+
+    def produce():
+        events = payments(5, 0)
+        while not stop.is_set():
+            fill(log, list(islice(events, 50)))
+            time.sleep(0.02)
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    with running("run", config) as process:
+        process.answers("/readyz", 200)
+        wait_for(lambda: process.get("/status")[1]["checkpoint"]["generation"] > 3, 20, "some generations")
+        yield config, process
+        stop.set()
+        producer.join()
+
+
+def status(process):
+    return process.get("/status")[1]
+
+
+def asked(config, *words):
+    done = onepass("checkpoints", *words, "--config", config)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def proven(config):
+    done = onepass("replay", "--config", config, "--lineage", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def test_frozen_it_serves_the_generation_it_was_told_and_learns_on_when_let(world):
+    config, process = world
+    asked(config, "freeze")
+    frozen = json.loads(asked(config, "list", "--json"))[0]
+    wait_for(lambda: status(process)["frozen"], 10, "the learner has seen it")
+    for _ in range(5):
+        now = status(process)
+        assert now["events"] == frozen["events"], "not an event more than the generation has"
+        assert process.get("/predict", PAYMENT)[1]["model"]["generation"] == frozen["generation"]
+        time.sleep(0.1)
+    assert json.loads(asked(config, "list", "--json"))[0]["generation"] == frozen["generation"]
+    asked(config, "unfreeze")
+    wait_for(lambda: status(process)["checkpoint"]["events"] > frozen["events"], 10, "it learns on")
+    assert not status(process)["frozen"]
+    assert "frozen 1 times" in asked(config, "show")
+    assert proven(config)["identical"]
+
+
+@pytest.mark.parametrize("positions", ["--from-then", "--keep-position"])
+def test_rolled_back_it_goes_on_from_there_without_a_restart(world, positions):
+    config, process = world
+    target = json.loads(asked(config, "list", "--json"))[2]
+    said = asked(config, "rollback", "--to", str(target["generation"]), positions)
+    made = int(said.split()[1])
+    wait_for(lambda: status(process)["checkpoint"]["generation"] > made, 10, "it goes on from the new generation")
+    assert process.process.poll() is None
+    assert process.get("/predict", PAYMENT)[0] == 200
+    assert "rolled back 1 times" in asked(config, "show")
+    lost = json.loads(asked(config, "show", "--json"))
+    assert proven(config)["identical"]
+    if positions == "--keep-position":
+        assert "rolled_back" in json.dumps(lost)
