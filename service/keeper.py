@@ -105,7 +105,7 @@ class Keeper:
         """Become the writer, unless another is; a bookmark when the learner must go on from there."""
         self._abandon()
         standing = self._store.acquire()
-        self._health.store_up = True
+        self._health.store_up, self._health.lease_held = True, self._store.held
         if self._settled:
             self._metrics.fenced()
         self._settled = False

@@ -83,6 +83,7 @@ class Life:
         self.log, self.store_url, self.name = log, store, name
         self.folder = folder
         self.messages = []
+        self._mark = 0
         self._zygote = zygote
         self._numbers = count(1)
         self._processes = []
@@ -106,6 +107,7 @@ class Life:
 
     def append(self, messages):
         """By a client of its own: one kept open would still be backing off when a killed broker is there again."""
+        self._mark = self.events()
         sink = open_sink(self.log)
         entries = [Entry(message, b"%d" % place) for place, message in enumerate(messages)]
         for first in range(0, len(entries), BATCH):
@@ -113,15 +115,17 @@ class Life:
         sink.close()
         self.messages += messages
 
-    def config(self):
+    def config(self, client="kafka-python"):
         """A new file of the model's configuration, with a port of its own."""
         config = self.folder / f"{self.name}-{next(self._numbers)}.yaml"
-        config.write_text(yaml.safe_dump({**self._settings, "store": self._store, "api": {"port": free_port()}}))
+        own = {"source": {"url": self.log, "client": client}, "store": self._store, "api": {"port": free_port()}}
+        config.write_text(yaml.safe_dump({**self._settings, **own}))
         return config
 
-    def start(self, role="learn", *flags, failpoint=""):
+    def start(self, role="learn", *flags, failpoint="", client="kafka-python"):
         """One more process of the model."""
-        process = Learner(self._zygote, [role, *flags], self.config(), failpoint)
+        self._mark = self.events()
+        process = Learner(self._zygote, [role, *flags], self.config(client), failpoint)
         self._processes.append(process)
         return process
 
@@ -137,9 +141,9 @@ class Life:
         newest = self.newest()
         return newest.events if newest else 0
 
-    def advances(self, least=1, seconds=START_SECONDS, *, than=None):
-        """Wait for a checkpoint of `least` events more than now (or than a number)."""
-        goal = (self.events() if than is None else than) + least
+    def advances(self, least=1, seconds=START_SECONDS):
+        """Wait for a checkpoint of `least` events more than there were at the last feed or start."""
+        goal = self._mark + least
         return wait_for(lambda: self._has(goal), seconds, f"a checkpoint of {goal} events of {self.name}")
 
     def caught_up(self, seconds=END_SECONDS):

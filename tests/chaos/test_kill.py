@@ -11,6 +11,8 @@ from tests.chaos import letters
 from tests.chaos.lanes import side_by_side
 from tests.chaos.scale import FIGURES
 
+CLIENTS = ("kafka-python", "confluent")
+"""One goes on where the other was killed; where the log is no Kafka it makes no difference."""
 DEATH_SECONDS = 30.0
 LONGEST_LIFE = 0.6
 """Seconds after the first new checkpoint."""
@@ -33,7 +35,7 @@ def test_kills_at_every_failpoint(lives, measured):
             for point in POINTS:
                 life.feed()
                 turn = 1 if point in {"in_restore", "after_seek", "in_stop"} else draw.randint(1, 4)
-                process = life.start(failpoint=f"{point}:kill@{turn}")
+                process = life.start(failpoint=f"{point}:kill@{turn}", client=draw.choice(CLIENTS))
                 if point == "in_stop":
                     life.advances()
                     process.signal(signal.SIGTERM)
@@ -51,7 +53,7 @@ def test_kills_at_random_times(lives, measured):
         for kill in range(FIGURES.kills // len(lives)):
             if left(life) < 2000:
                 life.feed(3000)
-            process = life.start(draw.choice(["learn", "run"]))
+            process = life.start(draw.choice(["learn", "run"]), client=draw.choice(CLIENTS))
             if kill % 5 == 4:
                 time.sleep(draw.uniform(0.0, LONGEST_START))
             else:

@@ -16,7 +16,7 @@ def test_kills_over_eight_partitions(make_life, make_topic, redis_url, measured)
     draw = random.Random(8)
     for _ in range(FIGURES.lineage_kills):
         life.feed(2000)
-        process = life.start()
+        process = life.start(client=draw.choice(["kafka-python", "confluent"]))
         life.advances()
         time.sleep(draw.uniform(0.0, 0.5))
         assert process.status is None, f"it ended by itself: {process.said()}"

@@ -63,6 +63,7 @@ def flushed(victim, life):
 def restored(victim, life):
     """An operator brings back an old copy."""
     shutil.copyfile(victim.data, victim.kept)
+    life.feed()
     life.advances(500)
     victim.again(lambda: shutil.copyfile(victim.kept, victim.data))
 

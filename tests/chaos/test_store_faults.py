@@ -115,12 +115,12 @@ class Damage:
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_every_damage_is_seen_and_the_newest_good_one_is_loaded(redis_url, client):
-    luck = random.Random(16)
+def test_every_damage_is_seen_and_the_newest_good_one_is_loaded(redis_url, client, measured):
+    luck, rounds = random.Random(16), 2000 if MORE else 500
     with closing(opened(redis_url)) as store, closing(made(redis_url)) as other:
         expected = history(store)
         found = 0
-        for _ in range(2000 if MORE else 500):
+        for _ in range(rounds):
             damage = Damage(client, luck)
             for _ in range(luck.choice([1, 1, 1, 2, 4])):
                 damage.once()
@@ -139,6 +139,7 @@ def test_every_damage_is_seen_and_the_newest_good_one_is_loaded(redis_url, clien
             found += bool(damage.bad)
             damage.undo()
         assert found > 200
+    measured("corrupt checkpoints: bits, lengths, places and manifests", damages=rounds, wrong_state_loaded=0)
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -199,7 +200,7 @@ def test_all_bad_is_never_a_fresh_start(redis_url, client):
         assert store.save(whole(1)).generation == 7
 
 
-def test_two_learners_at_once_never_write_one_generation_twice(redis_url, client):
+def test_two_learners_at_once_never_write_one_generation_twice(redis_url, client, measured):
     rounds, written = 200, []
     start = threading.Barrier(2)
 
@@ -222,6 +223,7 @@ def test_two_learners_at_once_never_write_one_generation_twice(redis_url, client
     assert [manifest.events for manifest in kept] == list(range(len(kept), 0, -1)), "each began where the last ended"
     assert {manifest.commit for manifest in kept} == set(written)
     assert len(kept) == len(written) >= rounds
+    measured("two learners started at once", rounds=rounds, generations=len(kept), written_twice=0)
 
 
 @pytest.mark.parametrize("round_", range(50 if MORE else 10))

@@ -22,6 +22,8 @@ ROOT = Path(__file__).parents[2]
 MODULES = (
     "service.cli.roles",
     "service.cli.replay",
+    "service.sources.confluent",
+    "service.sources.confluent_sink",
     "service.sources.file",
     "service.sources.kafka",
     "service.sources.kafka_topics",

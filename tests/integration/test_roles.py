@@ -10,7 +10,6 @@ import pytest
 import redis
 
 from service.cli.payments import payments
-from service.embedded.kafka import kafka_broker
 from service.embedded.redis import RedisServer
 from service.sources import create_log, open_sink, open_source
 from service.sources.contract import Entry
@@ -86,27 +85,6 @@ def test_redis_absent_at_start(role, tmp_path):
             process.process.send_signal(signal.SIGTERM)
             assert process.finish()[0] == 0
             server.stop()
-
-
-@pytest.mark.kafka
-def test_broker_absent_at_start(redis_url, tmp_path, kafka):
-    if kafka.pid is None:
-        pytest.skip("a broker named by KAFKA_BOOTSTRAP is not ours to stop")
-    with kafka_broker(tmp_path / "kafka") as broker:
-        url = f"kafka://{broker.bootstrap}/late"
-        create_log(url)
-        fill(url, list(islice(payments(4, 0), 50)))
-        broker.stop()
-        config = write_config(tmp_path / "c.yaml", url, redis_url)
-        started = time.monotonic()
-        with running("run", config) as process:
-            process.answers("/healthz", 200)
-            assert time.monotonic() - started <= 3.0
-            wait_for(lambda: "Kafka" in str(process.get("/readyz")), 15, "a reason")
-            assert process.get("/readyz")[0] == 503
-            broker.start()
-            process.answers("/readyz", 200)
-            wait_for(lambda: process.get("/status")[1]["events"] == 50, 10, "the events")
 
 
 def test_a_replica_serves_what_the_learner_learned(redis_url, tmp_path):
