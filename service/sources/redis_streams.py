@@ -1,9 +1,9 @@
 """A Redis stream as a log: one partition, "0", whose positions are the ids of the last delivered entries.
 
 An entry carries the event in its field `value`, a key in `key` and headers in fields named `h:…`. A stream made anew is
-known by a last id below the position (ids only grow), or by another entry at the position. That entries behind the
-position were trimmed is told by Redis 7 itself; of Redis 6 it is known as far as they had been counted before, by
-`lag`, and only while the entry at the position is gone too.
+known by a last id below the position (ids only grow), or by another entry at the position. Entries that were trimmed
+before they were read are counted by Redis 7, which knows how many there ever were; of Redis 6 they are known as far as
+`lag` had counted them before. Trimming is looked for when the entry at the position is gone.
 """
 
 import re
@@ -27,8 +27,8 @@ from service.sources.redis_connection import connect, down, where_is
 
 PARTITION = "0"
 ID = re.compile(r"\d+-\d+")
-MARK = re.compile(r"(\d+):(\d+):(\d+-\d+)")
-"""Checksum of the entry at the position, and how many entries were counted behind it, up to which id."""
+MARK = re.compile(r"(\d+):(\d+):(\d+-\d+):(\d*)")
+"""Checksum of the entry at the position; how many entries were counted behind it, up to which id; its own number."""
 BEGIN = "0-0"
 LONGEST_BLOCK = 2.0
 """Seconds; well below the socket's timeout, which would take a longer wait for a dead server."""
@@ -73,6 +73,7 @@ class RedisSource:
         self._counted, self._ahead = self._at, 0
         mark = MARK.fullmatch(bookmark.marks.get(PARTITION, ""))
         self._sum = int(mark[1]) if mark else None
+        self._number = int(mark[4]) if mark and mark[4] else None
         if mark:
             self._counted, self._ahead = mark[3], int(mark[2])
         self._check(state)
@@ -107,7 +108,8 @@ class RedisSource:
         return records
 
     def bookmark(self) -> Bookmark:
-        marks = {} if self._sum is None else {PARTITION: f"{self._sum}:{self._ahead}:{self._counted}"}
+        number = "" if self._number is None else self._number
+        marks = {} if self._sum is None else {PARTITION: f"{self._sum}:{self._ahead}:{self._counted}:{number}"}
         return Bookmark({PARTITION: self._at}, marks)
 
     def gaps(self) -> list[Gap]:
@@ -118,8 +120,12 @@ class RedisSource:
         """Redis has no lag tool for a stream without a group."""
 
     def lag(self) -> dict[str, int]:
-        self._check(self._state())
-        self._ahead += self._count(self._counted)
+        state = self._state()
+        self._check(state)
+        if _order(self._counted) < _order(state.newest):
+            self._ahead += self._count(self._counted, state.newest)
+            self._counted = state.newest
+        self._number = None if state.added is None else state.added - self._ahead
         return {PARTITION: self._ahead}
 
     def close(self) -> None:
@@ -129,19 +135,19 @@ class RedisSource:
         """Go on to `at`; `_ahead` stays the number of entries after `_at` up to and with `_counted`."""
         self._at = at
         self._ahead -= delivered
+        if self._number is not None:
+            self._number += delivered
         if _order(at) >= _order(self._counted):
             self._counted, self._ahead = at, 0
 
-    def _count(self, after: str, until: str | None = None) -> int:
-        """Entries after one id, up to and with another; without one up to the end, which is then `_counted`."""
+    def _count(self, after: str, until: str) -> int:
+        """Entries after one id, up to and with another."""
         total, more = 0, CHUNK
         while more == CHUNK:
             with down(self._where):
-                more, last = self._count_after(keys=[self._stream], args=[after, until or "+"])
+                more, last = self._count_after(keys=[self._stream], args=[after, until])
             total += more
             after = _text(last)
-        if until is None:
-            self._counted = after
         return total
 
     def _state(self) -> "State":
@@ -150,11 +156,10 @@ class RedisSource:
                 info: Any = self._redis.xinfo_stream(self._stream)
             except ResponseError as error:
                 if "no such key" in str(error):
-                    return State(BEGIN, BEGIN, BEGIN, BEGIN)
+                    return State(BEGIN, BEGIN, BEGIN, 0, None)
                 raise
         first, last = (_text(entry[0]) if entry else BEGIN for entry in (info["first-entry"], info["last-entry"]))
-        deleted = _text(info.get("max-deleted-entry-id", BEGIN))
-        return State(first, last, _text(info["last-generated-id"]), deleted)
+        return State(first, last, _text(info["last-generated-id"]), info["length"], info.get("entries-added"))
 
     def _check(self, state: "State") -> None:
         """Whether the stream still has what follows the position; if not, stop, or by policy go on elsewhere."""
@@ -173,9 +178,9 @@ class RedisSource:
             )
         start, self._at = self._at, BEGIN if self._on_lost == "earliest" else state.newest
         if self._on_lost == "latest" and reason == "retention":
-            events += self._count(start)
+            events += self._count(start, state.newest)
         self._gaps.append(Gap(PARTITION, start, state.first if self._at == BEGIN else self._at, events, reason))
-        self._counted, self._ahead, self._sum = self._at, 0, None
+        self._counted, self._ahead, self._sum, self._number = self._at, 0, None, None
 
     def _loss(self, state: "State") -> tuple[Loss | None, int]:
         """Why the stream no longer fits, and how many entries are known to be gone."""
@@ -188,19 +193,22 @@ class RedisSource:
             return ("recreated", 0) if _checksum(here[0][1]) != self._sum else (None, 0)
         if self._at == BEGIN or (state.first != BEGIN and _order(state.first) <= at):
             return None, 0  # older entries are there still: this one alone was deleted
-        known = self._ahead and self._ahead - self._count(self._at, self._counted)
-        return ("retention", known) if known or _order(state.deleted) > at else (None, 0)
+        gone = self._ahead and self._ahead - self._count(self._at, self._counted)
+        if self._number is not None and state.added is not None:
+            gone = state.added - self._number - state.length
+        return ("retention", gone) if gone > 0 else (None, 0)
 
 
 class State(NamedTuple):
-    """Ids of a stream, 0-0 where there is none."""
+    """A stream; an id is 0-0 where there is none."""
 
     first: str
     last: str
     newest: str
     """The largest that was ever given out."""
-    deleted: str
-    """The largest that was deleted or trimmed; Redis 6 does not tell it."""
+    length: int
+    added: int | None
+    """Entries that there ever were; Redis 6 does not tell."""
 
 
 def _records(found: Iterable[tuple[bytes, Mapping[bytes, bytes]]]) -> Iterator[Record]:
