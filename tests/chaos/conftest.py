@@ -3,7 +3,6 @@
 import json
 import os
 import time
-import uuid
 from pathlib import Path
 
 import pytest
@@ -46,8 +45,8 @@ def make_life(zygote, tmp_path):
     """`make_life(log, store_url, name)`: a life whose processes are ended with the test."""
     lives = []
 
-    def make(log, store, name="", **changes):
-        lives.append(Life(zygote, tmp_path, log, store, name=name or f"life-{uuid.uuid4().hex[:8]}", **changes))
+    def make(log, store, name, **changes):
+        lives.append(Life(zygote, tmp_path, log, store, name, **changes))
         return lives[-1]
 
     yield make

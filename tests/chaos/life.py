@@ -79,9 +79,8 @@ class Learner(Http):
 class Life:
     """One model, its log and its processes."""
 
-    def __init__(self, zygote, folder, log, store, *, name="life", store_settings=None, **changes):
-        self.log, self.store_url, self.name = log, store, name
-        self.folder = folder
+    def __init__(self, zygote, folder, log, store, name, *, store_settings=None, **changes):
+        self.log, self.name, self.folder = log, name, folder
         self.messages = []
         self._mark = 0
         self._zygote = zygote
