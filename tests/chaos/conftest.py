@@ -15,6 +15,10 @@ MEASURED = "ONEPASS_MEASURED"
 """The file to which `make chaos` has figures written."""
 
 
+collect_ignore = [] if CHAOS else ["test_soak.py"]
+"""It takes half an hour: only in `make chaos`."""
+
+
 def pytest_collection_modifyitems(items):
     """The long figures take longer than a test may."""
     if CHAOS:

@@ -6,7 +6,6 @@ The log is a real Redis stream, fed as fast as it is learned and trimmed behind 
 import socket
 import time
 
-import pytest
 from redis import Redis
 from scipy.stats import theilslopes
 
@@ -14,7 +13,7 @@ from service.embedded.process import HOST
 from service.embedded.redis import redis_server
 from tests.chaos.events import MODEL
 from tests.chaos.memory import cpu_seconds, rss_mb
-from tests.chaos.scale import CHAOS, IDLE_SECONDS, SOAK_EVENTS
+from tests.chaos.scale import IDLE_SECONDS, SOAK_EVENTS
 from tests.integration.processes import Process, write_config
 
 SAMPLE_EVERY = 100_000
@@ -27,8 +26,6 @@ SLOPE_MB = 5.0
 """Per ten million events."""
 IDLE_SHARE = 0.03
 SETTLE_SECONDS = 5.0
-
-pytestmark = pytest.mark.skipif(not CHAOS, reason="takes half an hour: only in make chaos")
 
 
 class Feeder:
