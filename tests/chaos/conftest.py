@@ -1,7 +1,5 @@
 """What every scenario has: a zygote to fork from, lives that end with the test, and a place to record figures."""
 
-import json
-import os
 import time
 from pathlib import Path
 
@@ -9,11 +7,8 @@ import pytest
 
 from tests.chaos import zygote as forks
 from tests.chaos.life import Life
+from tests.chaos.measuring import keep
 from tests.chaos.scale import CHAOS
-
-MEASURED = "ONEPASS_MEASURED"
-"""The file to which `make chaos` has figures written."""
-
 
 collect_ignore = [] if CHAOS else ["test_soak.py"]
 """It takes half an hour: only in `make chaos`."""
@@ -30,17 +25,6 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.filterwarnings(LEFT_SOCKETS))
             if CHAOS:
                 item.add_marker(pytest.mark.timeout(3600))
-
-
-def pytest_terminal_summary(terminalreporter):
-    """How many tests have passed is a figure, too."""
-    if os.environ.get(MEASURED):
-        _write({"fault": "tests of this part", "passed": len(terminalreporter.stats.get("passed", ()))})
-
-
-def _write(figures):
-    with Path(os.environ[MEASURED]).open("a") as file:
-        file.write(json.dumps(figures) + "\n")
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +63,6 @@ def measured():
     started = time.monotonic()
 
     def record(fault, **figures):
-        if os.environ.get(MEASURED):
-            _write({"fault": fault, **figures, "seconds": round(time.monotonic() - started)})
+        keep(fault, **figures, seconds=round(time.monotonic() - started))
 
     return record

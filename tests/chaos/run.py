@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from service.embedded import redis as embedded_redis
 from service.embedded.kafka import VERSION
+from tests.chaos.measuring import FILE
 from tests.chaos.page import page
 
 ROOT = Path(__file__).parents[2]
@@ -67,10 +68,18 @@ def ran(name):
     with tempfile.TemporaryDirectory() as folder:
         lines = Path(folder, "measured")
         lines.touch()
-        extra = {"ONEPASS_CHAOS": "1", "ONEPASS_MEASURED": str(lines), "ONEPASS_ENDURANCE": "all"}
+        extra = {"ONEPASS_CHAOS": "1", FILE: str(lines), "ONEPASS_ENDURANCE": "all"}
         began = time.monotonic()
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", *(f"tests/{file}" for file in part.files)],
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-p",
+                "tests.chaos.measuring",
+                *(f"tests/{file}" for file in part.files),
+            ],
             cwd=ROOT,
             env=os.environ | extra,
             timeout=LONGEST * 60 * part.minutes,

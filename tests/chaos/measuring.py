@@ -1,0 +1,18 @@
+"""Where figures go while `make chaos` runs a part; as a pytest plugin it adds how many tests have passed."""
+
+import json
+import os
+from pathlib import Path
+
+FILE = "ONEPASS_MEASURED"
+"""Names the file; without it nothing is kept."""
+
+
+def keep(fault, **figures):
+    if os.environ.get(FILE):
+        with Path(os.environ[FILE]).open("a") as file:
+            file.write(json.dumps({"fault": fault, **figures}) + "\n")
+
+
+def pytest_terminal_summary(terminalreporter):
+    keep("tests of this part", passed=len(terminalreporter.stats.get("passed", ())))
