@@ -15,28 +15,31 @@ import uvicorn
 from learners.warmup import warm
 from service.api import make_app
 from service.copies import CopyFolder
-from service.errors import BadSettings, Protective, refused
+from service.errors import BadSettings, Protective, Unfinished, Unsaved, refused
 from service.events import Decoder
 from service.follower import Follower
 from service.health import Health
-from service.keeper import Keeper, Pace
+from service.keeper import Keeper
 from service.letters import Letters
 from service.metrics import Metrics, Registry
 from service.model import Model
+from service.pace import Pace
 from service.restart import Restart
 from service.settings import Settings
-from service.sources import check_address, create_log, dead_url, log_name, open_sink, open_source
+from service.sources import check_sink, check_source, create_log, dead_url, log_name, open_sink, open_source
 from service.sources.contract import Options, Sink
 from service.status import status_of
 from service.store import RedisStore
 from service.watchdog import Watchdog
-from service.worker import Unsaved, Worker
+from service.worker import Worker
 
 log = logging.getLogger("onepass")
 
 Role = Literal["run", "learn", "serve"]
 
 STOP_SECONDS = 9.0
+DRAIN_SECONDS = 2.0
+"""Of those, kept for open requests even if the last checkpoint is not written by then."""
 BACKLOG = 2048
 SWITCH_SECONDS = 0.0005
 """How long the learner may keep the interpreter from a waiting prediction; the default of 5 ms is felt in the tail."""
@@ -86,7 +89,7 @@ class Service:
         restart = Restart(self.model, self._store, copies, self._metrics, self.health, start_fresh=start_fresh)
         source, reading = settings.source, _reading(settings)
         with refused():
-            check_address(source.url)
+            check_source(source.url, reading)
         return Worker(
             log_name(source.url),
             settings.poll_records,
@@ -128,9 +131,15 @@ class Service:
             return
         self._deadline = time.monotonic() + STOP_SECONDS
         self._stop.set()
-        deadline = threading.Timer(STOP_SECONDS, setattr, (self._server, "should_exit", True))
-        deadline.daemon = True
-        deadline.start()
+        draining = threading.Timer(STOP_SECONDS - DRAIN_SECONDS, self._drain)
+        draining.daemon = True
+        draining.start()
+
+    def _drain(self) -> None:
+        """End the server; requests that are still open get some time, but not more than the stop has left."""
+        left = self._deadline - time.monotonic() if self._stop.is_set() else STOP_SECONDS
+        self._server.config.timeout_graceful_shutdown = max(1, min(int(left), 5))
+        self._server.should_exit = True
 
     def status(self) -> dict[str, Any]:
         return status_of(self.settings, self.model, self.health)
@@ -141,12 +150,12 @@ class Service:
             self._work.run(self._stop)
         except BaseException as error:
             self.failure = error
-            if isinstance(error, Unsaved):
+            if isinstance(error, (Unsaved, Unfinished)):
                 log.error("%s", error)  # noqa: TRY400 - the reason is in the line
             elif not isinstance(error, (Protective, BadSettings)):
                 log.exception("the %s thread failed", self._role)
         finally:
-            self._server.should_exit = True
+            self._drain()
 
 
 class _Server(uvicorn.Server):
@@ -196,7 +205,7 @@ def _letters_sink(settings: Settings) -> Callable[[], Sink | None]:
         url = letters.url if letters else dead_url(source.url)
         if url is None:
             return lambda: None
-        check_address(url, appendable=True)
+        check_sink(url)
         if log_name(url) == log_name(source.url):
             raise BadSettings("dead_letters.url is the source's own log: rejected events would come again for ever")
     writing = Options(source.client, security=(letters and letters.security) or source.security)

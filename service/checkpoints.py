@@ -88,6 +88,10 @@ class Freeze(msgspec.Struct, frozen=True):
 class Store(Protocol):
     """Checkpoints of one model."""
 
+    @property
+    def where(self) -> str:
+        """In words, without a password; empty for one that is nowhere but in memory."""
+
     def acquire(self) -> Standing:
         """Become the one that may write, if nobody is: from then on no earlier learner can."""
 
@@ -135,6 +139,7 @@ class Store(Protocol):
 class Remembered:
     """A store that keeps the last snapshot in memory: a replay has an end, and is its own checkpoint."""
 
+    where = ""
     wants_whole = True
     held = True
     disturbed = False

@@ -90,6 +90,8 @@ def parse(values: dict[str, Any], origin: str) -> Settings:
         if unknown is None:
             missing = next((".".join(map(str, fault["loc"])) for fault in faults if fault["type"] == "missing"), None)
             text = f"'{missing}' is missing" if missing else first_error(error)
+            if not missing and faults[0]["type"] == "model_type" and faults[0]["loc"][0] != "learner":
+                text = f"{'.'.join(map(str, faults[0]['loc']))}: needs a group of settings, not a single value"
             raise BadSettings(f"{origin}: {text}") from error
         *groups, name = [str(part) for part in unknown["loc"]]
         level = len(groups)

@@ -30,7 +30,7 @@ class CopyFolder:
     """The copies of one model; generations only grow, and several models may share a folder."""
 
     def __init__(self, settings: Copies, name: str) -> None:
-        self._folder = settings.folder
+        self.folder = settings.folder
         self._every = settings.every_seconds
         self._keep = settings.keep
         self._name = name
@@ -49,13 +49,13 @@ class CopyFolder:
     def save(self, generation: int, encoded: Encoded, segments: dict[str, bytes]) -> None:
         """Add a whole snapshot and segments of its history, newest first; an `OSError` leaves what there was."""
         self._tried = time.monotonic()
-        self._folder.mkdir(parents=True, exist_ok=True)
-        for stale in self._folder.glob(f"{self._name}-{'?' * 32}{UNFINISHED}"):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for stale in self.folder.glob(f"{self._name}-{'?' * 32}{UNFINISHED}"):
             stale.unlink(missing_ok=True)  # of a process that died while writing
         for name, segment in reversed(segments.items()):  # so that whatever is there has its past there too
             if not (path := self._history(name)).exists():
                 place(path, [segment], self._unfinished())
-        place(self._folder / f"{self._name}-{generation:012d}{SUFFIX}", encoded.buffers, self._unfinished())
+        place(self.folder / f"{self._name}-{generation:012d}{SUFFIX}", encoded.buffers, self._unfinished())
         self._clear(generation)
 
     def _clear(self, newest: int) -> None:
@@ -74,7 +74,7 @@ class CopyFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise Corrupt(f"the folder of copies {self._folder} cannot be read: {error.strerror}") from error
+            raise Corrupt(f"the folder of copies {self.folder} cannot be read: {error.strerror}") from error
         for generation, path in sorted(copies.items(), reverse=True):
             try:
                 snapshot = decode(path.read_bytes())
@@ -84,7 +84,7 @@ class CopyFolder:
             except (BadSnapshot, OSError) as error:
                 log.warning("%s: %s; an older copy is tried", path, error)
         if copies:
-            raise Corrupt(f"none of the {len(copies)} copies in {self._folder} can be read")
+            raise Corrupt(f"none of the {len(copies)} copies in {self.folder} can be read")
         return None
 
     def segment(self, name: str) -> bytes | None:
@@ -98,16 +98,16 @@ class CopyFolder:
         return self._history(name).exists()
 
     def _copies(self) -> dict[int, Path]:
-        found = {path: self._copy.fullmatch(path.name) for path in self._folder.iterdir()}
+        found = {path: self._copy.fullmatch(path.name) for path in self.folder.iterdir()}
         return {int(match[1]): path for path, match in found.items() if match}
 
     def _history(self, name: str) -> Path:
         if not SEGMENT.fullmatch(name):  # it comes out of a checkpoint, and must not lead out of the folder
             raise FileNotFoundError(f"{name[:80]!r} is not the name of a segment")
-        return self._folder / f"{name}.history"
+        return self.folder / f"{name}.history"
 
     def _unfinished(self) -> Path:
-        return self._folder / f"{self._name}-{uuid.uuid4().hex}{UNFINISHED}"
+        return self.folder / f"{self._name}-{uuid.uuid4().hex}{UNFINISHED}"
 
 
 def place(path: Path, buffers: Iterable[bytes | memoryview], unfinished: Path) -> None:

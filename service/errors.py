@@ -1,4 +1,4 @@
-"""Errors that end a command with a meaning: wrong usage (exit 2), or stopping to protect the state (exit 3)."""
+"""Errors that end a command with a meaning: not done (exit 1), wrong usage (2), stopped to protect the state (3)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +12,14 @@ class BadSettings(ValueError):
 
 class Protective(Exception):
     """Going on would harm the state; a person has to look."""
+
+
+class Unsaved(Exception):
+    """The last events are not in a checkpoint; they will be learned again."""
+
+
+class Unfinished(Exception):
+    """Told to stop before the end that was to be reached; what was learned is in a checkpoint."""
 
 
 @contextmanager

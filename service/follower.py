@@ -27,8 +27,10 @@ class Follower:
         while not stop.is_set():
             try:
                 self.step()
-            except StoreDown as error:
-                self._health.store_up = False
+            except (StoreDown, Corrupt) as error:
+                if isinstance(error, Corrupt) and self._health.checkpoint is None:
+                    raise
+                self._health.store_up = isinstance(error, Corrupt)
                 if str(error) != self._health.trouble:
                     log.warning("%s; trying again", error)
                 self._health.trouble = str(error)

@@ -25,8 +25,8 @@ class Health:
     frozen: bool = False
     lost: int = 0
     """Events that this process passed over, since the log had lost them."""
-    in_log_since: float | None = None
-    """When the learner called the log's client, if it has not come back yet."""
+    in_log_until: float = float("inf")
+    """When the log's client, if it was called, must have come back."""
     moved_at: float = field(default_factory=time.monotonic)
     """When the learner last learned something, or had nothing to learn, or was told not to."""
 
@@ -35,10 +35,10 @@ class Health:
         return None if self.checkpoint is None else max(0.0, time.time() - self.checkpoint.created)
 
     @contextmanager
-    def in_log(self) -> Iterator[None]:
-        """Around every call into the log's client, which has been seen to hang."""
-        self.in_log_since = time.monotonic()
+    def in_log(self, seconds: float = 30.0) -> Iterator[None]:
+        """Around every call into the log's client, which has been seen to hang: longer than this is for ever."""
+        self.in_log_until = time.monotonic() + seconds
         try:
             yield
         finally:
-            self.in_log_since = None
+            self.in_log_until = float("inf")

@@ -18,6 +18,7 @@ from service.health import Health
 from service.lineage import Frozen, Lineage, Recorder
 from service.metrics import Metrics
 from service.model import Model
+from service.pace import Pace
 from service.restart import Restart
 from service.snapshot import Snapshot
 from service.sources.contract import Bookmark, Gap, Positions, Record
@@ -26,17 +27,6 @@ log = logging.getLogger("onepass")
 
 RETRY_SECONDS = 0.5
 """Between two tries to write to a store that is away."""
-
-
-class Pace(NamedTuple):
-    """How often there is a checkpoint, and how far learning may run ahead of the store."""
-
-    seconds: float
-    events: int
-    """A checkpoint is due after so many seconds or events, whichever comes first."""
-    unsaved_seconds: float = float("inf")
-    unsaved_events: float = float("inf")
-    """Beyond either learning pauses until a checkpoint is written."""
 
 
 class Saving(NamedTuple):
@@ -118,7 +108,7 @@ class Keeper:
         # Frozen, the model is the newest generation and nothing else: that is the number the operator was told.
         if standing is Standing.GO_ON and self._current and self._freeze is None:
             log.warning("the store has not what this learner wrote last: its newer state is written on top")
-            self._owed = True
+            self._owed, self.trouble = True, ""
         else:
             begin = self._load()
         self._settled = True
@@ -145,7 +135,8 @@ class Keeper:
         """This stretch was passed over; the checkpoint says so."""
         self._recorder.lost(gap)
         self._metrics.lost(gap.events, gap.reason)
-        log.error("partition %s, from %s to %s: %s events are lost (%s)", *gap)
+        events = f"{gap.events:,} events" if gap.events else "events that nobody can count"
+        log.error("partition %s: passed over %s, from %s to %s (%s)", gap.partition, events, *gap[1:3], gap.reason)
         self._owed = True
 
     def tend(self, bookmark: Bookmark) -> Bookmark | None:
@@ -232,15 +223,20 @@ class Keeper:
                 if not self._saving.task.wait(deadline - time.monotonic()):
                     return "the store does not answer"
                 self._collect()
-            if not (self._records or self._owed or (always and self._health.checkpoint is None)):
+            if self._freeze or not (self._records or self._owed or (always and self._health.checkpoint is None)):
                 return ""
-            if not self.settled:
-                return "another learner has taken over"
             if time.monotonic() >= deadline:
                 return self.trouble or "the store does not take one"
+            try:
+                # Beyond what the store has taken from others, the memory's newest will be learned again.
+                if not self.settled and (self.settle() is not None or not self._settled):
+                    return ""
+            except StoreDown as error:
+                self._health.store_up, self.trouble = False, str(error)
             if not self._health.store_up:
                 time.sleep(RETRY_SECONDS / 2)
-            self._begin(bookmark)
+            if self.settled:
+                self._begin(bookmark)
 
     def close(self) -> None:
         self._store.close()

@@ -60,12 +60,17 @@ class Model:
         self._dim = decoder.slots.dim
         self._label = label
         self._lock = threading.Lock()
-        self.state = self.learner.init(self._dim)
-        self.progress = fresh_progress()
-        self.labels = Labels(label)
-        self.rejects: dict[str, int] = {}
         self._slot_arrays = frozenset(f"state/{name}" for name in slot_arrays(self.learner))
-        self._touched = Touched(self._dim)
+        self.reset()
+
+    def reset(self) -> None:
+        """Become a model that has learned nothing."""
+        with self._lock:
+            self.state = self.learner.init(self._dim)
+            self.progress = fresh_progress()
+            self.labels = Labels(self._label)
+            self.rejects: dict[str, int] = {}
+            self._touched = Touched(self._dim)
 
     def learn(self, events: Sequence[Event]) -> Outcome:
         """Predict, count, update, in order; an event that cannot be learned changes nothing and is named."""

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from service.checkpoints import Remembered
 from service.events import Decoder
 from service.health import Health
-from service.keeper import Keeper, Pace
+from service.keeper import Keeper
 from service.letters import Letters
 from service.metrics import Metrics, Registry
 from service.model import Model
+from service.pace import Pace
 from service.restart import Restart
 from service.sources.contract import Source
 from service.worker import Worker

@@ -50,6 +50,11 @@ class Restart:
             found = self._store.load()
             if found is None and self._copies is not None:
                 found, segments = self._copied(self._copies)
+            if found is None and self._health.checkpoint is not None:
+                raise Corrupt(
+                    f"the store is empty, though it had generation {self._health.checkpoint.generation}: bring one "
+                    "back by `onepass checkpoints import`, or begin anew by starting this learner again"
+                )
         except Corrupt as error:
             if not self._start_fresh:
                 raise
@@ -58,6 +63,10 @@ class Restart:
             self._store.forget()
             found = None
         if found is None:
+            if self._store.where:
+                log.warning("no checkpoint of this model is at %s: learning begins anew", self._store.where)
+            self._model.reset()  # which may hold what was learned under a standing that is over
+            self._health.checkpoint = None
             return Begin(BEGINNING, Recorder(Lineage()))
         for broken in found.broken:
             log.error("%s; an older generation is used", broken)
@@ -73,7 +82,7 @@ class Restart:
         if copy is None:
             return None, {}
         generation, snapshot = copy
-        log.error("the store is empty: going on from the copy of generation %s in a file", generation)
+        log.error("the store is empty: going on from the copy of generation %s in %s", generation, copies.folder)
         self._store.begin_after(generation)
         created, digest = time.time(), snapshot.state_digest
         manifest = Manifest(generation, "", "", "", created, snapshot.events, snapshot.errors, digest, ())

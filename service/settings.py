@@ -8,6 +8,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    FilePath,
     PlainSerializer,
     PositiveFloat,
     PositiveInt,
@@ -123,18 +124,20 @@ class Security(Group):
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
     username: str | None = None
     password: SecretStr | None = None
-    password_file: Path | None = None
+    password_file: FilePath | None = None
     """A file whose first line is the password."""
-    ca_file: Path | None = None
+    ca_file: FilePath | None = None
     """Certificates that a broker's own must lead to; without it those of the system."""
-    cert_file: Path | None = None
-    key_file: Path | None = None
+    cert_file: FilePath | None = None
+    key_file: FilePath | None = None
     """The client's own certificate and key, where brokers ask for them."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.protocol.startswith("SASL") and self.username is None:
-            raise ValueError(f"protocol {self.protocol} needs username and password or password_file")
+        if self.protocol.startswith("SASL") and (self.username is None or not (self.password or self.password_file)):
+            raise ValueError(f"protocol {self.protocol} needs username, and password or password_file")
+        if self.password is not None and self.password_file is not None:
+            raise ValueError("password and password_file say the same thing: leave one out")
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("cert_file and key_file go together")
         return self

@@ -13,7 +13,7 @@ def status_of(settings: Settings, model: Model, health: Health) -> dict[str, Any
         "model": settings.name,
         "learner": model.made_with["learner"],
         **counts_of(model),
-        "lag": sum(health.lag.values()),
+        "lag": sum(health.lag.values()) if health.lag else None,
         "lost": health.lost,
         "frozen": health.frozen,
         "ready": health.ready,

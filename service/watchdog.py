@@ -11,8 +11,6 @@ from service.health import Health
 log = logging.getLogger("onepass")
 
 LOOK_SECONDS = 1.0
-HUNG_SECONDS = 30.0
-"""A call to the log's client that takes longer never comes back; what is in no checkpoint is learned again."""
 STALLED_SECONDS = 30.0
 """The log has more and nothing comes for so long: the connection is renewed."""
 
@@ -30,10 +28,9 @@ class Watchdog:
             self.look(time.monotonic())
 
     def look(self, now: float) -> None:
-        since = self._health.in_log_since
-        if since is not None and now - since >= HUNG_SECONDS:
-            log.critical("the log's client has not come back for %.0f s: ending, to be started again", now - since)
-            self._end(1)
+        if now >= self._health.in_log_until:
+            log.critical("the log's client does not come back: ending, to be started again")
+            self._end(1)  # what is in no checkpoint is learned again
         elif now - self._health.moved_at >= STALLED_SECONDS and any(self._health.lag.values()):
             self._health.moved_at = now
             self._renew()

@@ -6,12 +6,12 @@ checkpoint that passes them.
 """
 
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Callable
 
 from service.checkpoints import Corrupt, StoreDown
+from service.errors import Unfinished, Unsaved
 from service.events import Decoder, Event, Reject
 from service.failpoints import reach
 from service.follower import Follower
@@ -22,18 +22,14 @@ from service.metrics import Metrics
 from service.model import Model
 from service.places import named, own
 from service.sources.contract import Bookmark, Positions, Record, Source, SourceDown, SourceLost
-
-log = logging.getLogger("onepass")
+from service.voice import Voice
 
 POLL_SECONDS = 0.2
 LAG_SECONDS = 1.0
 FIRST_WAIT, LONGEST_WAIT = 0.2, 5.0
 FINISH_SECONDS = 5.0
-SAY_AGAIN_SECONDS = 30.0
-
-
-class Unsaved(Exception):
-    """The last events are not in a checkpoint; they will be learned again."""
+CONNECT_SECONDS = 300.0
+"""A log may have much to look at before it can be read."""
 
 
 class Worker:
@@ -69,35 +65,44 @@ class Worker:
         self._bookmark: Bookmark | None = None
         self._end: Positions | None = None
         self._renew = threading.Event()
-        self._said = ""
-        self._lag_at = self._said_at = time.monotonic()
+        self._voice = Voice(health)
+        self._lag_at = time.monotonic()
 
     def run(self, stop: threading.Event, after_round: Callable[[], None] = lambda: None) -> None:
         """Learn until told to stop (or until the end), whatever is away meanwhile; then leave a last checkpoint."""
         try:
             self._learn_on(stop, after_round)
+            ended = self._finished()
             self._finish()
+        except SourceLost:
+            with contextlib.suppress(Unsaved):
+                self._finish()  # what was learned is kept: the log cannot give it again
+            raise
         finally:
             self._close()
+        if self._until_end and not ended:
+            raise Unfinished("stopped before the end that the log had at the start")
 
     def _learn_on(self, stop: threading.Event, after_round: Callable[[], None]) -> None:
         wait = FIRST_WAIT
         while not stop.is_set() and not self._finished():
             try:
-                trouble = self.step()
+                waiting = self.step()
                 after_round()
                 wait = FIRST_WAIT
             except (SourceDown, StoreDown) as error:
-                trouble = str(error)
-                wait = min(LONGEST_WAIT, 2 * wait)
                 if isinstance(error, SourceDown):
                     self._health.source_up = False
                     self._disconnect()
                 else:
                     self._health.store_up = False
-            self._say(trouble or self._keeper.trouble)
-            if trouble:
+                self._voice.tell(failing=str(error))
+                wait = min(LONGEST_WAIT, 2 * wait)
                 stop.wait(wait)
+                continue
+            self._voice.tell(failing=self._keeper.trouble, waiting=waiting)
+            if waiting:
+                stop.wait(FIRST_WAIT)
 
     def renew_source(self) -> None:
         """From another thread: the log has more and nothing comes; connect anew."""
@@ -106,7 +111,7 @@ class Worker:
     def step(self) -> str:
         """One round: records from the log into the state; why there was none, when there may be none now."""
         if not self._keeper.settled and not self._settled():
-            return "another learner of this model is at work; standing by"
+            return "standing by: another learner of this model holds the lease"
         self._save_if_due()
         source = self._source or self._connected()
         self._letters.deliver()  # nothing is polled or checkpointed while a rejected event has no safe place
@@ -129,6 +134,7 @@ class Worker:
         begin = self._keeper.settle()
         if not self._keeper.settled:
             self._disconnect()
+            self._health.lag = {}
             if self._follower is not None:
                 with contextlib.suppress(Corrupt):  # whoever holds the lease has to deal with that
                     self._follower.step()
@@ -150,7 +156,7 @@ class Worker:
         """Reach the log, and go on where the state is."""
         assert self._bookmark is not None
         self._renew.clear()
-        with self._health.in_log():
+        with self._health.in_log(CONNECT_SECONDS):
             source = self._open_source()
             try:
                 source.seek(self._bookmark)
@@ -205,14 +211,6 @@ class Worker:
             with self._health.in_log():
                 self._health.lag = source.lag()
             self._health.source_up = True
-
-    def _say(self, trouble: str) -> None:
-        """Now and then what is waited for."""
-        again = time.monotonic() - self._said_at >= SAY_AGAIN_SECONDS
-        if trouble and (trouble != self._said or again):
-            log.warning("%s; trying again", trouble)
-            self._said_at = time.monotonic()
-        self._said = self._health.trouble = trouble
 
     def _disconnect(self) -> None:
         if self._source is not None:

@@ -52,10 +52,23 @@ def open_sink(url: str, options: Options = PLAIN) -> Sink:
     return cast("Sink", _made(*SINKS[_kind(address, options)])(*_server_and_name(address), options))
 
 
-def check_address(url: str, *, appendable: bool = False) -> None:
-    """Refuse, before anything is started, what `open_source` or `open_sink` would refuse."""
-    if _split(url).scheme == "file" and appendable:
-        raise ValueError(NOT_APPENDABLE)
+def check_source(url: str, options: Options = PLAIN) -> None:
+    """Refuse, before anything is started, what `open_source` would refuse."""
+    try:
+        address = _split(url)
+    except ValueError as error:
+        raise ValueError(f"source.url: {error}") from error
+    if address.scheme == "kafka" and options.client == "confluent":
+        _made(*SOURCES["confluent"])
+
+
+def check_sink(url: str) -> None:
+    """Refuse, before anything is started, what `open_sink` would refuse."""
+    try:
+        if _split(url).scheme == "file":
+            raise ValueError(NOT_APPENDABLE)
+    except ValueError as error:
+        raise ValueError(f"dead_letters.url: {error}") from error
 
 
 def log_name(url: str) -> str:

@@ -202,7 +202,6 @@ class KafkaLog:
         self._move(partition, end)
 
     def _record(self, gap: Gap) -> None:
-        _log.warning("topic %s partition %s: passed over %s to %s (%s)", self._topic, *gap[:3], gap.reason)
         self._gaps.append(gap)
 
     def _changed(self, client: Client) -> bool:

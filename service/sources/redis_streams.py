@@ -7,6 +7,7 @@ before they were read are counted by Redis 7, which knows how many there ever we
 """
 
 import re
+import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
@@ -36,6 +37,8 @@ LONGEST_BLOCK = 2.0
 # Redis 6.2 has no counter of entries added: they are counted where they lie, only count and last id travel.
 # A small chunk, because the script copies its entries within the server and stops it meanwhile.
 CHUNK = 500
+COUNT_SECONDS = 0.5
+"""Of one look at a backlog; the next look counts on from there."""
 COUNT_AFTER = f"""
 local found = redis.call('XRANGE', KEYS[1], '(' .. ARGV[1], ARGV[2], 'COUNT', {CHUNK})
 if #found == 0 then return {{0, ARGV[1]}} end
@@ -122,9 +125,13 @@ class RedisSource:
     def lag(self) -> dict[str, int]:
         state = self._state()
         self._check(state)
-        if _order(self._counted) < _order(state.newest):
-            self._ahead += self._count(self._counted, state.newest)
-            self._counted = state.newest
+        until = time.monotonic() + COUNT_SECONDS
+        while _order(self._counted) < _order(state.newest) and time.monotonic() < until:
+            more, last = self._chunk(self._counted, state.newest)
+            self._ahead += more
+            self._counted = last if more == CHUNK else state.newest
+        if _order(self._counted) < _order(state.newest):  # a long way to count: so many it is at most
+            return {PARTITION: max(self._ahead, state.length)}
         self._number = None if state.added is None else state.added - self._ahead
         return {PARTITION: self._ahead}
 
@@ -144,11 +151,14 @@ class RedisSource:
         """Entries after one id, up to and with another."""
         total, more = 0, CHUNK
         while more == CHUNK:
-            with down(self._where):
-                more, last = self._count_after(keys=[self._stream], args=[after, until])
+            more, after = self._chunk(after, until)
             total += more
-            after = _text(last)
         return total
+
+    def _chunk(self, after: str, until: str) -> tuple[int, str]:
+        with down(self._where):
+            more, last = self._count_after(keys=[self._stream], args=[after, until])
+        return more, _text(last)
 
     def _state(self) -> "State":
         with down(self._where):

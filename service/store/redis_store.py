@@ -40,6 +40,10 @@ class RedisStore(Operator):
         self._memory = Memory()
 
     @property
+    def where(self) -> str:
+        return self._shelf.server.where
+
+    @property
     def held(self) -> bool:
         return self._lease.held
 

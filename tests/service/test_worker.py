@@ -13,21 +13,23 @@ from prometheus_client import CollectorRegistry
 import service.keeper
 import service.worker
 from learners.registry import make
-from service.checkpoints import NO_SEGMENTS, Fenced, Freeze, Loaded, Remembered, Standing, StoreDown
+from service.checkpoints import NO_SEGMENTS, Corrupt, Fenced, Freeze, Loaded, Remembered, Standing, StoreDown
+from service.errors import Unfinished, Unsaved
 from service.events import Decoder
 from service.follower import Follower
 from service.health import Health
-from service.keeper import Keeper, Pace
+from service.keeper import Keeper
 from service.letters import Letters
 from service.lineage import Frozen, Lost, Run
 from service.metrics import Metrics
 from service.model import Mismatch, Model
+from service.pace import Pace
 from service.restart import Restart
 from service.settings import Features, Label, Limits
 from service.snapshot import Snapshot
 from service.sources.contract import Bookmark, SourceDown, SourceLost
 from service.sources.file import FileSource
-from service.worker import Unsaved, Worker
+from service.worker import Worker
 
 FEATURES = Features(columns=("a", "b"), bits=3)
 LABEL = Label(classes="grow", max_classes=3)
@@ -273,7 +275,8 @@ def test_told_to_stop_it_still_keeps_the_letters_first(truth):
         return log.sink(plan)
 
     process = Process(log, store, plan, sink=sink)
-    process.run()
+    with pytest.raises(Unfinished):
+        process.run()
     assert store.kept.bookmark.positions == {PLACE: "30"}
     assert log.letters
 
@@ -535,6 +538,72 @@ def test_a_log_that_has_lost_its_place_stops_it(tmp_path):
     with pytest.raises(SourceLost):
         Process(Log([]), store, source=lambda: FileSource(path), sink=lambda: None).run()
     assert store.newest() == before
+
+
+def test_without_a_checkpoint_to_go_back_to_it_begins_anew_and_not_on_top(truth):
+    """Paused before its first checkpoint, and then another learner came and went without one, too."""
+    log, store = Log(VALUES, [10]), Shared(Standing.RELOAD, Standing.WAIT, Standing.RELOAD)
+    process = Process(log, store, pace=Pace(NEVER, 1000))
+
+    def disturb() -> None:
+        if process.worker._bookmark.positions == {"0": "30"} and store.acquired == 1:
+            store.disturbed = True
+
+    process.run(after_round=disturb)
+    assert store.acquired == 3
+    truth.check(store.load().snapshot, log.letters)
+
+
+def test_a_store_found_empty_after_it_was_followed_stops_it(truth):
+    log, store = Log(VALUES), Shared(Standing.WAIT, Standing.RELOAD)
+    store.save(truth.snapshots["30"])
+
+    def flush() -> None:
+        store._kept = None
+
+    with pytest.raises(Corrupt, match="the store is empty"):
+        Process(log, store).run(after_round=flush)
+
+
+def test_a_log_that_is_lost_leaves_what_was_learned_in_a_checkpoint(truth):
+    log, store, plan = Log(VALUES, [10]), Remembered(), Plan()
+    process = Process(log, store, pace=Pace(NEVER, 1000))
+
+    def lose() -> None:
+        if process.worker._bookmark.positions == {"0": "30"}:
+            raise SourceLost("the topic is gone")
+
+    with pytest.raises(SourceLost):
+        process.run(after_round=lose)
+    truth.check(store.load().snapshot, log.letters)
+    assert store.load().snapshot.bookmark.positions == {PLACE: "30"}
+    assert plan.history == []
+
+
+def test_stopped_right_after_the_store_was_emptied_it_still_saves(truth):
+    log, store = Log(VALUES, [10]), Shared(Standing.RELOAD, Standing.GO_ON)
+    process = Process(log, store, pace=Pace(NEVER, 1000), until_end=False)
+
+    def end() -> None:
+        if process.worker._bookmark.positions == {"0": "30"}:
+            store.disturbed = True
+            process.stop.set()
+
+    process.run(after_round=end)
+    truth.check(store.load().snapshot, log.letters)
+    assert store.load().snapshot.bookmark.positions == {PLACE: "30"}
+
+
+def test_frozen_nothing_is_written(truth):
+    log, store = Log(VALUES), Shared(Standing.RELOAD)
+    store.save(truth.snapshots["30"])
+    store.frozen = Freeze(1.0, 1)
+    log.first = 40
+    process = Process(log, store, pace=Pace(0.0, 1), until_end=False)
+    rounds = []
+    process.run(after_round=lambda: rounds.append(1) or (process.stop.set() if len(rounds) == 5 else None))
+    assert process.health.frozen
+    assert store.newest().generation == 1
 
 
 def test_ready_once_restored_and_connected():
