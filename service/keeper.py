@@ -150,11 +150,8 @@ class Keeper:
 
     def _due(self) -> bool:
         now = time.monotonic()
-        if (
-            not self.settled
-            or not (self._records or self._owed)
-            or now < self._tried + RETRY_SECONDS * (not self._health.store_up)
-        ):
+        soon = now < self._tried + RETRY_SECONDS * (not self._health.store_up)
+        if not self.settled or self._freeze or soon or not (self._records or self._owed):
             return False
         return self._records >= self._pace.events or now - self._saved >= self._pace.seconds
 
