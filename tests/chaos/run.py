@@ -36,7 +36,7 @@ PARTS = {
     "corrupt": Part(3, ("chaos/test_store_faults.py", "chaos/test_store_machine.py")),
     "malformed": Part(5, ("chaos/test_malformed.py",)),
     "logs": Part(3, ("chaos/test_logs.py",)),
-    "network": Part(5, ("chaos/test_network.py",)),
+    "network": Part(5, ("chaos/test_network.py", "chaos/test_network_kafka.py")),
     "sigterm": Part(4, ("chaos/test_sigterm.py",)),
     "soak": Part(22, ("chaos/test_soak.py",)),
     "endurance": Part(5, ("learners/test_endurance.py",)),
