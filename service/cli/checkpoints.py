@@ -12,18 +12,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from service.bundle import pack
 from service.checkpoints import Corrupt, Fenced, Freeze, Manifest, StoreDown
+from service.cli.carried import check_place, read_file, warn_of
 from service.cli.tables import age, changes, list_of, moment, page, spelled
 from service.cli.versions import described, difference, listed
 from service.configuration import load
-from service.copies import UNFINISHED, place
+from service.copies import UNFINISHED, place, segment_in
 from service.errors import BadSettings, refused
 from service.events import Decoder
-from service.lineage import Broken, Lineage, Recorder, Rolled, history
+from service.lineage import Recorder, Rolled, gathered
 from service.model import Mismatch, Model
 from service.rollback import passed_over, rolled_back
 from service.settings import Settings
-from service.snapshot import BadSnapshot, Snapshot, decode, encode
+from service.snapshot import Snapshot, encode
 from service.store import RedisStore
 
 NEAREST = 3
@@ -72,8 +74,6 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
     except (StoreDown, Fenced) as error:
         print(f"onepass {command}: {error}", file=sys.stderr)
         return 1
-    except Broken as error:
-        raise Corrupt(str(error)) from error
     finally:
         store.close()
     return 0
@@ -141,32 +141,27 @@ def _export(store: RedisStore, _: Settings, arguments: argparse.Namespace) -> No
     if target.exists() and not arguments.force:
         raise BadSettings(f"{target} is there already; give --force to write over it")
     manifest, snapshot = generation(store, arguments.generation)
-    lineage = Lineage("", snapshot.lineage.checksum, tuple(history(snapshot.lineage, store.segment)))
-    encoded = encode(snapshot.digested()._replace(lineage=lineage))
-    place(target, encoded.buffers, target.with_name(f".{uuid.uuid4().hex}{UNFINISHED}"))
-    print(f"generation {manifest.generation} to {target}: {_counts(manifest)}, {encoded.size:,} bytes")
+    segments, broken = gathered(snapshot.lineage, store.segment)
+    packed = pack(encode(snapshot.digested()), segments.values())
+    place(target, packed.buffers, target.with_name(f".{uuid.uuid4().hex}{UNFINISHED}"))
+    print(f"generation {manifest.generation} to {target}: {_counts(manifest)}, {packed.size:,} bytes")
+    warn_of(broken)
 
 
 def _import(store: RedisStore, settings: Settings, arguments: argparse.Namespace) -> None:
-    snapshot = _read(arguments.file)
+    file: Path = arguments.file
+    snapshot, inside = read_file(file)
     check_fits(snapshot, settings)
+    check_place(snapshot, settings)
     if (kept := store.generations()) and not arguments.over:
         raise BadSettings(f"there are {len(kept)} generations already; give --over to let the file supersede them")
-    lineage, segments = Recorder(snapshot.lineage).lineage()
-    manifest = store.restate(snapshot._replace(lineage=lineage), segments, f"import {arguments.file.name}")
-    print(f"{arguments.file} is generation {manifest.generation} now: {_counts(manifest)}")
-
-
-def _read(path: Path) -> Snapshot:
-    try:
-        snapshot = decode(path.read_bytes())
-    except OSError as error:
-        raise BadSettings(f"{path}: cannot be read ({error.strerror})") from error
-    except BadSnapshot as error:
-        raise BadSettings(f"{path}: {error}") from error
-    if not snapshot.whole:
-        raise BadSettings(f"{path}: holds only what changed since another snapshot")
-    return snapshot
+    found, broken = gathered(
+        snapshot.lineage, lambda name: inside.get(name) or segment_in(file.parent, name) or store.segment(name)
+    )
+    lineage, segments = Recorder(snapshot.lineage, found).lineage()
+    manifest = store.restate(snapshot._replace(lineage=lineage), segments, f"import {file.name}")
+    print(f"{file} is generation {manifest.generation} now: {_counts(manifest)}")
+    warn_of(broken)
 
 
 def check_fits(snapshot: Snapshot, settings: Settings) -> None:
