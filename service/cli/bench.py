@@ -20,7 +20,7 @@ BENCHES = {
     "learners": Bench(
         bench_learners,
         "events/s of every learner beside River and Vowpal Wabbit, on 10 dense columns and on 60 tokens;\n"
-        "              and what an event costs as the slots grow from 2^12 to 2^24; 3 minutes",
+        "              and what an event costs as the slots grow from 2^12 to 2^24",
     ),
     "checkpoint": Bench(
         bench_checkpoint,

@@ -69,8 +69,11 @@ def _left_out(newest: Manifest, stretches: list[Lost]) -> str:
         return "already at those positions: nothing is left out"
     lines = [f"positions: those of generation {newest.generation}, so what came in between stays unlearned:"]
     for lost in stretches:
-        many = f", {counted(lost.events, 'event')}" if lost.events else ""
-        lines.append(f"  partition {lost.partition} from {spelled(lost.start)} to {spelled(lost.end)}{many}")
+        way = f"  partition {lost.partition} from {spelled(lost.start)} to {spelled(lost.end)}"
+        if lost.start.isdecimal() and lost.end.isdecimal() and int(lost.end) < int(lost.start):
+            lines.append(f"{way}, which is back: unless the log was made anew, that is learned a second time")
+        else:
+            lines.append(way + (f", {counted(lost.events, 'event')}" if lost.events else ""))
     return "\n".join(lines)
 
 

@@ -46,7 +46,7 @@ def check_fits(snapshot: Snapshot, settings: Settings) -> None:
             model.restore(snapshot)
         except Mismatch as error:
             different = differences(model.made_with, snapshot.model)
-            raise BadSettings(f"it was made with other settings: {'; '.join(different)}") from error
+            raise BadSettings(f"the checkpoint was made with other settings: {'; '.join(different)}") from error
 
 
 def check_log(settings: Settings, bookmark: Bookmark) -> None:
