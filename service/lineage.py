@@ -136,6 +136,10 @@ class Recorder:
             self._entries = self._entries[SEALED_AFTER:]
         return Lineage(self._sealed, self._checksum, tuple(self._entries)), dict(self._segments)
 
+    def owes(self, segments: Mapping[str, bytes]) -> None:
+        """The store has lost these: the next checkpoint brings them again."""
+        self._segments = {**segments, **self._segments}
+
     def stored(self, segments: Iterable[str]) -> None:
         """These segments are in the store."""
         for name in segments:

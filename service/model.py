@@ -15,6 +15,7 @@ from learners.kernels import ACCEPTED, REFUSALS
 from learners.learner import REWROTE, Learner, flatten, restore, slot_arrays
 from learners.outputs import predicted
 from learners.registry import make
+from service.differences import differences
 from service.errors import Protective
 from service.events import Decoder, Event, batch
 from service.labels import Labels
@@ -199,12 +200,13 @@ class Model:
         """Refuse other settings, strange arrays and classes that cannot be; their shapes are seen by `restore`."""
         if missing := [part for part in REQUIRED if part not in snapshot.model]:
             raise Mismatch(f"the checkpoint does not say with which settings of '{missing[0]}' it was made")
-        for part, made_with in snapshot.model.items():
-            if _read_today(part, made_with) != self.made_with.get(part):
-                raise Mismatch(
-                    f"the checkpoint was made with other settings of {part[:80]!r} than the configuration has now: "
-                    f"{made_with} instead of {self.made_with.get(part)}; use another `name`, or the old settings"
-                )
+        theirs = {part: _read_today(part, made_with) for part, made_with in snapshot.model.items()}
+        mine = {part: self.made_with.get(part) for part in theirs}
+        if different := differences(mine, theirs):
+            raise Mismatch(
+                f"the checkpoint was made with other settings: {'; '.join(different)[:500]}; "
+                "use another `name`, or the old settings"
+            )
         if strange := sorted(snapshot.arrays.keys() - self._arrays().keys()):
             raise Mismatch(f"the checkpoint has an array that this model has not: {strange[0][:80]!r}")
         if wrong := self.labels.wrong(snapshot.classes):
