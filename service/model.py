@@ -203,9 +203,9 @@ class Model:
         theirs = {part: _read_today(part, made_with) for part, made_with in snapshot.model.items()}
         mine = {part: self.made_with.get(part) for part in theirs}
         if different := differences(mine, theirs):
+            told = " ".join("; ".join(different).split())[:500]
             raise Mismatch(
-                f"the checkpoint was made with other settings: {'; '.join(different)[:500]}; "
-                "use another `name`, or the old settings"
+                f"the checkpoint was made with other settings: {told}; use another `name`, or the old settings"
             )
         if strange := sorted(snapshot.arrays.keys() - self._arrays().keys()):
             raise Mismatch(f"the checkpoint has an array that this model has not: {strange[0][:80]!r}")

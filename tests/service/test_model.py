@@ -1,6 +1,7 @@
 """The model: predicting and what is refused change nothing, and a snapshot goes on as if never put down."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -234,26 +235,22 @@ def test_a_class_never_seen_is_an_error_of_the_test():
 
 
 OTHERS = {
-    "learner": ("pa2", HASHED, Label()),
-    "learner's parameter": ("pa1:C=2", HASHED, Label()),
-    "features": ("pa1", COLUMNS, Label()),
-    "columns swapped": ("pa1", Features(columns=("b", "a"), bits=4), Label()),
-    "label": ("pa1", HASHED, Label(positive="x")),
+    "learner": (("pa2", HASHED, Label()), 'learner.kind is "pa2" in the configuration and "pa1" in the checkpoint'),
+    "learner's parameter": (("pa1:C=2", HASHED, Label()), "learner.C is 2.0 in the configuration and 1.0"),
+    "features": (("pa1", COLUMNS, Label()), "features.bits is 0 in the configuration and 4"),
+    "columns swapped": (("pa1", Features(columns=("b", "a"), bits=4), Label()), 'features.columns[0] is "b"'),
+    "label": (("pa1", HASHED, Label(positive="x")), 'label.positive is "x" in the configuration and not set'),
 }
 
 
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_snapshot_of_another_model_is_refused(other):
-    part = other.split("'")[0].replace("columns swapped", "features")
+    case, words = OTHERS[other]
     snapshot = taken(build("pa1"))
-    model = build(*OTHERS[other])
+    model = build(*case)
     before = everything(model)
-    with pytest.raises(Mismatch) as caught:
+    with pytest.raises(Mismatch, match=re.escape(words)):
         model.restore(snapshot)
-    message = str(caught.value)
-    assert f"'{part}'" in message
-    assert str(snapshot.model[part]) in message, "what it was made with"
-    assert str(model.made_with[part]) in message, "and what is configured now"
     assert everything(model) == before
 
 
@@ -282,7 +279,7 @@ HOSTILE = {
         )
         for part in ("learner", "features", "label")
     },
-    "strange settings": (lambda s: s._replace(model=s.model | {"a\nb": 1}), r"settings of 'a\\nb'"),
+    "strange settings": (lambda s: s._replace(model=s.model | {"a\nb": 1}), "a b is "),
 }
 
 
@@ -309,7 +306,7 @@ def test_other_limits_are_another_model():
     """They reject other events of the same log."""
     narrow = Model(make("pa1"), HASHED, Label(), Decoder(HASHED, Label(), Limits(max_features=3)))
     snapshot = taken(build("pa1"))
-    with pytest.raises(Mismatch, match="other settings of 'limits'"):
+    with pytest.raises(Mismatch, match=r"limits\.max_features is 3 in the configuration and 10000"):
         narrow.restore(snapshot)
     older = {part: snapshot.model[part] for part in snapshot.model if part != "limits"}
     narrow.restore(snapshot._replace(model=older))
