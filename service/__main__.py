@@ -20,10 +20,10 @@ COMMANDS = {
     "run": ("service.cli.roles", "learn from the log and serve predictions, in one process"),
     "learn": ("service.cli.roles", "only learn; predictions are served by others"),
     "serve": ("service.cli.roles", "only serve, following the checkpoints of a learner"),
-    "replay": ("service.cli.replay", "one honest pass over a file"),
+    "replay": ("service.cli.replay", "one honest pass over a file, or a checkpoint built again from its own log"),
     "produce": ("service.cli.produce", "feed a file's events to a topic or stream"),
     "checkpoints": ("service.cli.checkpoints", "versions of a model: list, compare, go back, carry, freeze"),
-    "bench": ("service.cli.bench", "measured claims: speed beside peers, cost as the dimension grows"),
+    "bench": ("service.cli.bench", "measured claims: what an event costs a learner, what a checkpoint costs"),
     "learners": ("service.cli.learners", "every learner, with its parameters and its paper"),
 }
 

@@ -53,7 +53,7 @@ class CopyFolder:
         for stale in self.folder.glob(f"{self._name}-{'?' * 32}{UNFINISHED}"):
             stale.unlink(missing_ok=True)  # of a process that died while writing
         for name, segment in reversed(segments.items()):  # so that whatever is there has its past there too
-            if not (path := self._history(name)).exists():
+            if not (path := _history(self.folder, name)).exists():
                 place(path, [segment], self._unfinished())
         place(self.folder / f"{self._name}-{generation:012d}{SUFFIX}", encoded.buffers, self._unfinished())
         self._clear(generation)
@@ -89,25 +89,31 @@ class CopyFolder:
 
     def segment(self, name: str) -> bytes | None:
         """A sealed segment of the history; None if it is not here."""
-        try:
-            return self._history(name).read_bytes()
-        except OSError:
-            return None
+        return segment_in(self.folder, name)
 
     def _has(self, name: str) -> bool:
-        return self._history(name).exists()
+        return _history(self.folder, name).exists()
 
     def _copies(self) -> dict[int, Path]:
         found = {path: self._copy.fullmatch(path.name) for path in self.folder.iterdir()}
         return {int(match[1]): path for path, match in found.items() if match}
 
-    def _history(self, name: str) -> Path:
-        if not SEGMENT.fullmatch(name):  # it comes out of a checkpoint, and must not lead out of the folder
-            raise FileNotFoundError(f"{name[:80]!r} is not the name of a segment")
-        return self.folder / f"{name}.history"
-
     def _unfinished(self) -> Path:
         return self.folder / f"{self._name}-{uuid.uuid4().hex}{UNFINISHED}"
+
+
+def segment_in(folder: Path, name: str) -> bytes | None:
+    """A sealed segment of the history that lies beside the copies; None if it is not there."""
+    try:
+        return _history(folder, name).read_bytes()
+    except OSError:
+        return None
+
+
+def _history(folder: Path, name: str) -> Path:
+    if not SEGMENT.fullmatch(name):  # it comes out of a checkpoint, and must not lead out of the folder
+        raise FileNotFoundError(f"{name[:80]!r} is not the name of a segment")
+    return folder / f"{name}.history"
 
 
 def place(path: Path, buffers: Iterable[bytes | memoryview], unfinished: Path) -> None:

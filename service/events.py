@@ -63,22 +63,22 @@ class Decoder:
         self._features = features
         self._text = frozenset(features.text)
         self._label = label.field
-        self._limits = limits
+        self.limits = limits
         self._json = msgspec.json.Decoder()
 
     def event(self, data: bytes) -> Event | Reject:
         """A labelled event of the log; unknown fields beside the features are skipped, since producers add some."""
-        document = self._document(data, self._limits.max_bytes)
+        document = self._document(data, self.limits.max_bytes)
         if isinstance(document, Reject):
             return document
         label = document.get(self._label)
         if not isinstance(label, (bool, int, float, str)) or (isinstance(label, float) and not math.isfinite(label)):
             return Reject("label")
         weight = document.get("weight", 1.0)
-        if type(weight) not in {int, float} or not 0.0 <= weight <= self._limits.max_abs:
+        if type(weight) not in {int, float} or not 0.0 <= weight <= self.limits.max_abs:
             return Reject("weight")
         label = canonical_label(label)
-        if len(label) > self._limits.max_name:
+        if len(label) > self.limits.max_name:
             return Reject("too_long")
         return self._row(self._log_features(document), label, float(weight))
 
@@ -138,7 +138,7 @@ class Decoder:
     def _row(self, features: Any, label: str | None, weight: float) -> Event | Reject:
         if not isinstance(features, dict):
             return Reject("malformed")
-        if len(features) > self._limits.max_features:
+        if len(features) > self.limits.max_features:
             return Reject("too_many")
         row: dict[int, float] = {}
         columns = self.slots.columns
@@ -150,11 +150,11 @@ class Decoder:
                     return Reject(reason)
             elif type(value) is not float and type(value) is not int:
                 return Reject("type")
-            elif abs(value) <= self._limits.max_abs:
+            elif abs(value) <= self.limits.max_abs:
                 row[column] = float(value)
             else:
                 return Reject("range")
-        if len(row) > self._limits.max_features:
+        if len(row) > self.limits.max_features:
             return Reject("too_many")
         slots = sorted(row)
         values = [row[slot] for slot in slots]
@@ -170,11 +170,11 @@ class Decoder:
         """Add one feature that is not a column to the row; returns the reason if it cannot be."""
         if not self._features.bits:
             return "unknown_feature"
-        if len(name) > self._limits.max_name:
+        if len(name) > self.limits.max_name:
             return "too_long"
         kind = type(value)
         if kind is float or kind is int:
-            if abs(value) > self._limits.max_abs:
+            if abs(value) > self.limits.max_abs:
                 return "range"
             slot = self.slots.hashed(name)
             row[slot] = row.get(slot, 0.0) + float(value)
@@ -194,7 +194,7 @@ class Decoder:
 
     def _count(self, row: dict[int, float], name: str, tokens: Iterable[str]) -> str:
         for token in tokens:
-            if len(token) > self._limits.max_name and name not in self._text:
+            if len(token) > self.limits.max_name and name not in self._text:
                 return "too_long"
             slot = self.slots.hashed(f"{name}={token}")
             row[slot] = row.get(slot, 0.0) + 1.0

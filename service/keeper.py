@@ -108,6 +108,7 @@ class Keeper:
         # Frozen, the model is the newest generation and nothing else: that is the number the operator was told.
         if standing is Standing.GO_ON and self._current and self._freeze is None:
             log.warning("the store has not what this learner wrote last: its newer state is written on top")
+            self._restart.mend(self._recorder)
             self._owed, self.trouble = True, ""
         else:
             begin = self._load()

@@ -20,6 +20,13 @@ class Labels:
     def binary(self) -> bool:
         return self._settings.classes == "binary"
 
+    def wrong(self, names: list[str]) -> str:
+        """Why these cannot be the classes of such a model; empty if they can."""
+        most = 0 if self.binary else self._settings.max_classes
+        if len(names) > most:
+            return f"it has {len(names):,} classes, the configuration allows {most:,}"
+        return "it has a class twice" if len(set(names)) < len(names) else ""
+
     def number(self, label: str) -> float | None:
         """What the learner learns with; None if the label is none of ours."""
         if not self.binary:

@@ -9,7 +9,7 @@ SHA-256 and linked backwards, which are written once and shared by every later g
 import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from typing import Annotated
 
 import msgspec
 
@@ -18,33 +18,40 @@ from service.sources.contract import Gap, Record
 SEALED_AFTER = 4096
 """Entries that travel in the checkpoint at most."""
 LONGEST_SEGMENT = 64 * 1024 * 1024
+LONGEST_TEXT = 1000
 NONE: Mapping[str, bytes] = {}
+
+Text = Annotated[str, msgspec.Meta(max_length=LONGEST_TEXT)]
+"""A position, a mark or a name, as far as anybody reads it."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+SegmentName = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
+"""Empty where there is none."""
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):
     """Consecutive records of one partition, rejected ones included."""
 
-    partition: str
-    start: str
+    partition: Text
+    start: Text
     """Where to seek to read them."""
-    end: str
-    records: int
+    end: Text
+    records: Count
 
 
 class Lost(msgspec.Struct, frozen=True, array_like=True, tag="lost"):
     """A stretch that was passed over, by policy or by an operator's word."""
 
-    partition: str
-    start: str
-    end: str
-    events: int
-    reason: str
+    partition: Text
+    start: Text
+    end: Text
+    events: Count
+    reason: Text
 
 
 class Frozen(msgspec.Struct, frozen=True, array_like=True, tag="frozen"):
     """Learning was held after this generation."""
 
-    generation: int
+    generation: Count
     since: float
     until: float
 
@@ -52,8 +59,8 @@ class Frozen(msgspec.Struct, frozen=True, array_like=True, tag="frozen"):
 class Rolled(msgspec.Struct, frozen=True, array_like=True, tag="rolled"):
     """An operator went back: what follows was learned on the state of an earlier generation."""
 
-    back_to: int
-    newest: int
+    back_to: Count
+    newest: Count
     """The generation left behind."""
     at: float
 
@@ -64,9 +71,9 @@ Entry = Run | Lost | Frozen | Rolled
 class Lineage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """History up to one checkpoint."""
 
-    sealed: str = ""
+    sealed: SegmentName = ""
     """The newest sealed segment."""
-    checksum: int = 0
+    checksum: Annotated[int, msgspec.Meta(ge=0, lt=2**32)] = 0
     """CRC-32 over the bytes of every applied record, in order."""
     entries: tuple[Entry, ...] = ()
 
@@ -129,6 +136,10 @@ class Recorder:
             self._entries = self._entries[SEALED_AFTER:]
         return Lineage(self._sealed, self._checksum, tuple(self._entries)), dict(self._segments)
 
+    def owes(self, segments: Mapping[str, bytes]) -> None:
+        """The store has lost these: the next checkpoint brings them again."""
+        self._segments = {**segments, **self._segments}
+
     def stored(self, segments: Iterable[str]) -> None:
         """These segments are in the store."""
         for name in segments:
@@ -149,10 +160,17 @@ def segments_of(
 
     An old one that is gone keeps nobody from learning on.
     """
+    return gathered(lineage, lambda name: None if known(name) else fetch(name))[0]
+
+
+def gathered(lineage: Lineage, fetch: Callable[[str], bytes | None]) -> tuple[dict[str, bytes], str]:
+    """The sealed segments, newest first, and why they do not reach back to the first event; empty if they do."""
     segments: dict[str, bytes] = {}
-    with suppress(Broken):
-        segments.update(_backwards(lineage, lambda name: None if known(name) else fetch(name)))
-    return segments
+    try:
+        segments.update(_backwards(lineage, fetch))
+    except Broken as error:
+        return segments, str(error)
+    return segments, ""
 
 
 def _backwards(lineage: Lineage, fetch: Callable[[str], bytes | None]) -> Iterator[tuple[str, bytes]]:
@@ -161,7 +179,7 @@ def _backwards(lineage: Lineage, fetch: Callable[[str], bytes | None]) -> Iterat
     while name:
         segment = fetch(name)
         if segment is None:
-            raise Broken(f"segment {name[:12]} of the history is not in the store")
+            raise Broken(f"segment {name[:12]} of the history is not there")
         earlier, _ = _opened(name, segment)
         yield name, segment
         name = earlier
@@ -172,6 +190,6 @@ def _opened(name: str, segment: bytes) -> tuple[str, list[Entry]]:
         raise Broken(f"segment {name[:12]} of the history is damaged")
     try:
         plain = zlib.decompressobj().decompress(segment, LONGEST_SEGMENT)
-        return msgspec.json.decode(plain, type=tuple[str, list[Entry]])
-    except (zlib.error, msgspec.DecodeError) as error:
+        return msgspec.json.decode(plain, type=tuple[SegmentName, list[Entry]])
+    except (zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Broken(f"segment {name[:12]} of the history is not one: {error}") from error

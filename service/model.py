@@ -15,18 +15,22 @@ from learners.kernels import ACCEPTED, REFUSALS
 from learners.learner import REWROTE, Learner, flatten, restore, slot_arrays
 from learners.outputs import predicted
 from learners.registry import make
+from service.differences import differences
 from service.errors import Protective
 from service.events import Decoder, Event, batch
 from service.labels import Labels
 from service.lineage import Lineage
-from service.settings import Features, Label
+from service.settings import Features, Label, Limits
 from service.snapshot import SLOTS, Snapshot
 from service.sources.contract import Bookmark
 from service.touched import Touched, frozen
 
+REQUIRED = ("learner", "features", "label")
+"""Settings that every checkpoint tells; limits came later."""
+
 
 class Mismatch(Protective):
-    """A checkpoint that was made with another learner, other features or other labels than the configuration has."""
+    """A checkpoint that was made with other settings than the configuration has, or is not one of such a model."""
 
 
 class Outcome(NamedTuple):
@@ -56,6 +60,7 @@ class Model:
             "learner": self.learner.model_dump(mode="json"),
             "features": features.model_dump(mode="json"),
             "label": label.model_dump(mode="json"),
+            "limits": decoder.limits.model_dump(mode="json"),
         }
         self._dim = decoder.slots.dim
         self._label = label
@@ -172,23 +177,40 @@ class Model:
             self._touched.put_back(snapshot.arrays.get(SLOTS))
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Become what the snapshot holds."""
-        for part, made_with in snapshot.model.items():
-            if _read_today(part, made_with) != self.made_with.get(part):
-                raise Mismatch(
-                    f"the checkpoint was made with other settings of '{part}' than the configuration has now: "
-                    f"{made_with} instead of {self.made_with.get(part)}; use another `name`, or the old settings"
-                )
+        """Become what the snapshot holds; one that does not fit is a `Mismatch`, and changes nothing."""
+        self.check(snapshot)
         parts: dict[str, dict[str, Any]] = {"state": {}, "progress": {}}
         for path, array in snapshot.arrays.items():
             part, _, name = path.partition("/")
             parts[part][name] = array
-        state = restore(self.learner.init(self._dim), parts["state"])
-        progress: Progress = restore(fresh_progress(), parts["progress"])
+        try:
+            state = restore(self.learner.init(self._dim), parts["state"])
+            progress: Progress = restore(fresh_progress(), parts["progress"])
+        except ValueError as error:
+            raise Mismatch(f"the checkpoint is not one of this model: {error}") from error
+        seen: Any = parts["state"].get("base/seen", parts["state"].get("seen"))  # of one_vs_rest, scaled or not
+        if (progress.recent > 1).any() or (not self.labels.binary and seen[len(snapshot.classes) :].any()):
+            raise Mismatch("the checkpoint is not one of this model: it has outcomes or classes that cannot be")
         with self._lock:
             self.state, self.progress = state, progress
             self.labels, self.rejects = Labels(self._label, snapshot.classes), dict(snapshot.rejects)
             self._touched.take()
+
+    def check(self, snapshot: Snapshot) -> None:
+        """Refuse other settings, strange arrays and classes that cannot be; their shapes are seen by `restore`."""
+        if missing := [part for part in REQUIRED if part not in snapshot.model]:
+            raise Mismatch(f"the checkpoint does not say with which settings of '{missing[0]}' it was made")
+        theirs = {part: _read_today(part, made_with) for part, made_with in snapshot.model.items()}
+        mine = {part: self.made_with.get(part) for part in theirs}
+        if different := differences(mine, theirs):
+            raise Mismatch(
+                f"the checkpoint was made with other settings: {'; '.join(different)[:500]}; "
+                "use another `name`, or the old settings"
+            )
+        if strange := sorted(snapshot.arrays.keys() - self._arrays().keys()):
+            raise Mismatch(f"the checkpoint has an array that this model has not: {strange[0][:80]!r}")
+        if wrong := self.labels.wrong(snapshot.classes):
+            raise Mismatch(f"the checkpoint is not one of this model: {wrong}")
 
 
 def _check_classes(learner: Learner, label: Label) -> None:
@@ -212,6 +234,7 @@ def _read_today(part: str, made_with: Any) -> Any:
         "learner": make,
         "features": Features.model_validate,
         "label": Label.model_validate,
+        "limits": Limits.model_validate,
     }
     try:
         return readers[part](made_with).model_dump(mode="json") if part in readers else made_with

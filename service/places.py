@@ -14,5 +14,6 @@ def own(log_name: str, bookmark: Bookmark) -> Bookmark:
     """The inverse of `named`, for the log that it was made of."""
     strange = sorted({key.rpartition("/")[0] for key in bookmark.positions} - {log_name})
     if strange:
-        raise SourceLost(f"the checkpoint is of the log {strange[0]}, the source is {log_name}; use another `name`")
+        named_log = f"the log {strange[0]}" if strange[0] else "a log without a name"
+        raise SourceLost(f"the checkpoint is of {named_log}, the source is {log_name}; use another `name`")
     return Bookmark({key.rpartition("/")[2]: at for key, at in bookmark.positions.items()}, bookmark.marks)

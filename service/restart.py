@@ -8,7 +8,7 @@ from service.checkpoints import Corrupt, Loaded, Manifest, Store
 from service.copies import CopyFolder
 from service.failpoints import reach
 from service.health import Health
-from service.lineage import Lineage, Recorder, segments_of
+from service.lineage import Lineage, Recorder, gathered, segments_of
 from service.metrics import Metrics
 from service.model import Model
 from service.sources.contract import BEGINNING, Bookmark
@@ -75,6 +75,16 @@ class Restart:
         self._health.checkpoint = found.manifest
         log.info("restored generation %s: %s events", found.manifest.generation, f"{found.snapshot.events:,}")
         return Begin(found.snapshot.bookmark, Recorder(found.snapshot.lineage, segments))
+
+    def mend(self, recorder: Recorder) -> None:
+        """Bring sealed history that the store has lost back from the copies, as far as they have it."""
+        lineage, waiting = recorder.lineage()
+        if not lineage.sealed or lineage.sealed in waiting or self._store.segment(lineage.sealed) is not None:
+            return
+        found, broken = gathered(lineage, self._copies.segment if self._copies else lambda _: None)
+        recorder.owes(found)
+        if broken:
+            log.error("history is lost (%s): `replay --lineage` will not reach back to the first event", broken)
 
     def _copied(self, copies: CopyFolder) -> tuple[Loaded | None, dict[str, bytes]]:
         """The newest of the files: only for a store that has never had a checkpoint, or has lost them all."""

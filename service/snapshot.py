@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.learner import arrays_digest
-from service.lineage import Lineage
+from service.errors import Protective
+from service.lineage import Count, Lineage, Text
 from service.sources.contract import Bookmark
 
 MAGIC = b"ONEPASS2"
@@ -25,11 +26,15 @@ DTYPES = {"<f8", "<i8", "|u1"}
 LONGEST_HEADER = 64 * 1024 * 1024
 SLOTS = "slots"
 COUNTS = ("progress/events", "progress/errors")
-"""Arrays that every snapshot has, of one number each."""
+"""Arrays that every snapshot has, of one number each: never below 0, nor more errors than events."""
 
 
 class BadSnapshot(ValueError):
     """Bytes that are not a whole snapshot of a version we know."""
+
+
+class Unwritable(Protective):
+    """A snapshot that could be written but never read again; no checkpoint at all is better."""
 
 
 class Snapshot(NamedTuple):
@@ -79,11 +84,16 @@ class Encoded(NamedTuple):
 
 
 def encode(snapshot: Snapshot) -> Encoded:
+    """Refuses a header that `decode` would refuse."""
     fields = snapshot._asdict() | {
         "bookmark": snapshot.bookmark._asdict(),
         "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in snapshot.arrays.items()],
     }
     head = msgspec.json.encode(fields, order="deterministic")
+    try:
+        _header(head, older=False)
+    except BadSnapshot as error:
+        raise Unwritable(f"a checkpoint that nobody could read is not written: {error}") from error
     buffers = [memoryview(MAGIC + struct.pack("<Q", len(head)) + head)]
     buffers += [np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in snapshot.arrays.values()]
     digest = hashlib.sha256()
@@ -102,13 +112,18 @@ def decode(data: bytes) -> Snapshot:
     if len(data) < 48 or hashlib.sha256(memoryview(data)[:-32]).digest() != data[-32:]:
         raise BadSnapshot("damaged: the checksum does not fit")
     (length,) = struct.unpack("<Q", data[8:16])
-    if length > min(LONGEST_HEADER, len(data) - 48):
+    if length > len(data) - 48:
         raise BadSnapshot("damaged: the header is longer than the snapshot")
     header = _header(data[16 : 16 + length], older=data[:8] == OLDER)
     arrays = _arrays(header.arrays, data, 16 + length)
     missing = {*COUNTS, *header.sliced} - arrays.keys()
-    if missing or (header.sliced and SLOTS not in arrays) or any(arrays[name].shape != (1,) for name in COUNTS):
-        raise BadSnapshot("header: an array is missing or of another shape")
+    if missing or SLOTS in header.sliced or (header.sliced and SLOTS not in arrays):
+        raise BadSnapshot("header: an array is missing")
+    if any(arrays[name].shape != (1,) or arrays[name].dtype != np.int64 for name in COUNTS):
+        raise BadSnapshot("header: a count is of another shape or type")
+    events, errors = (int(arrays[name][0]) for name in COUNTS)
+    if not 0 <= errors <= events:
+        raise BadSnapshot(f"{errors:,} errors in {events:,} events cannot be")
     return Snapshot(
         header.model,
         header.classes,
@@ -143,8 +158,8 @@ def merge(earlier: Snapshot, delta: Snapshot) -> Snapshot:
 
 
 class _Bookmark(msgspec.Struct, forbid_unknown_fields=True):
-    positions: dict[str, str]
-    marks: dict[str, str]
+    positions: dict[Text, Text]
+    marks: dict[Text, Text]
 
 
 class _Header(msgspec.Struct, forbid_unknown_fields=True):
@@ -152,7 +167,7 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
     classes: list[str]
     bookmark: _Bookmark
     lineage: Lineage
-    rejects: dict[str, int]
+    rejects: dict[Text, Count]
     state_digest: str | None
     arrays: list[tuple[str, str, list[int]]]
     sliced: tuple[str, ...]
@@ -161,13 +176,15 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
 class _OlderHeader(msgspec.Struct, forbid_unknown_fields=True):
     model: dict[str, Any]
     classes: list[str]
-    positions: dict[str, str]
-    rejects: dict[str, int]
+    positions: dict[Text, Text]
+    rejects: dict[Text, Count]
     state_digest: str
     arrays: list[tuple[str, str, list[int]]]
 
 
 def _header(head: bytes, *, older: bool) -> _Header:
+    if len(head) > LONGEST_HEADER:
+        raise BadSnapshot(f"a header of {len(head):,} bytes; no more than {LONGEST_HEADER:,} are read")
     try:
         if not older:
             return msgspec.json.decode(head, type=_Header)
@@ -182,14 +199,14 @@ def _arrays(table: list[tuple[str, str, list[int]]], data: bytes, start: int) ->
     arrays: dict[str, NDArray[Any]] = {}
     for name, dtype, shape in table:
         if dtype not in DTYPES or any(extent < 0 for extent in shape) or name in arrays:
-            raise BadSnapshot(f"array {name} is there twice or of a type that is not allowed")
+            raise BadSnapshot(f"array {name[:80]!r} is there twice or of a type that is not allowed")
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if start + size > len(data) - 32:
             raise BadSnapshot("damaged: arrays are longer than the snapshot")
         try:
             arrays[name] = np.frombuffer(data, dtype, math.prod(shape), start).reshape(shape)
         except ValueError as error:  # more dimensions or larger ones than numpy has
-            raise BadSnapshot(f"array {name}: {error}") from error
+            raise BadSnapshot(f"array {name[:80]!r}: {error}") from error
         start += size
     if start != len(data) - 32:
         raise BadSnapshot("damaged: bytes are left over")

@@ -1,33 +1,56 @@
-"""`onepass bench`: the measured claims, as a table or as JSON; exit 1 if a bar is missed."""
+"""`onepass bench`: the measured claims, as a table or as JSON; exit 1 if a bar is missed, unless it is only a look."""
 
 import argparse
 import json
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from service.bench.checkpoint import bench_checkpoint
 from service.bench.learners import bench_learners
 from service.bench.peers import installed
 
-BENCHES = {"learners": bench_learners, "checkpoint": bench_checkpoint}
+
+class Bench(NamedTuple):
+    run: Callable[..., dict[str, Any]]
+    words: str
+
+
+BENCHES = {
+    "learners": Bench(
+        bench_learners,
+        "events/s of every learner beside River and Vowpal Wabbit, on 10 dense columns and on 60 tokens;\n"
+        "              and what an event costs as the slots grow from 2^12 to 2^24",
+    ),
+    "checkpoint": Bench(
+        bench_checkpoint,
+        "how long learning stands still for a checkpoint, and its bytes; how soon 2^24 weights are\n"
+        "              restored; events/s with a checkpoint every second beside none; on a real Redis, 5 minutes",
+    ),
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", choices=BENCHES, help="what to measure")
-    parser.add_argument("--quick", action="store_true", help="fewer events and rounds: a look, not a figure")
+    parser.add_argument("name", choices=BENCHES, help="what to measure, see below")
+    help_text = "fewer events and rounds: a look, not a figure; a missed bar is shown and the exit status is 0"
+    parser.add_argument("--quick", action="store_true", help=help_text)
     parser.add_argument("--json", action="store_true", help="one JSON document")
-    parser.epilog = "example:\n  onepass bench learners --quick"
+    benches = "".join(f"  {name:11} {bench.words}\n" for name, bench in BENCHES.items())
+    parser.epilog = (
+        f"benches:\n{benches}\nexit status: 1 if a bar is missed, but for --quick\n\n"
+        "example:\n  onepass bench learners --quick"
+    )
 
 
 def execute(command: str, arguments: argparse.Namespace) -> int:
     for peer in {"river", "vowpalwabbit"} - set(installed()) if arguments.name == "learners" else ():
         print(f"onepass {command}: {peer} is not installed and not measured: install the extra bench", file=sys.stderr)
-    document = BENCHES[arguments.name](quick=arguments.quick)
+    document = BENCHES[arguments.name].run(quick=arguments.quick)
     if arguments.json:
         print(json.dumps(document))
     else:
         _show(document)
-    return 0 if all(bar["ok"] for bar in document["bars"]) else 1
+    return 0 if arguments.quick or all(bar["ok"] for bar in document["bars"]) else 1
 
 
 def _show(document: dict[str, Any]) -> None:
@@ -37,9 +60,8 @@ def _show(document: dict[str, Any]) -> None:
         _table(table)
     print("\nbars")
     for bar in document["bars"]:
-        print(
-            f"  {'ok    ' if bar['ok'] else 'MISSED'} {bar['name']}: {bar['value']:.4g} {bar['op']} {bar['goal']:.4g}"
-        )
+        word = "ok    " if bar["ok"] else "MISSED"
+        print(f"  {word} {bar['name']}: {_figure(bar['value'])} {bar['op']} {_figure(bar['goal'])}")
 
 
 def _table(table: dict[str, Any], indent: str = "  ") -> None:
@@ -48,6 +70,13 @@ def _table(table: dict[str, Any], indent: str = "  ") -> None:
             print(f"{indent}{name}")
             _table(value, indent + "  ")
         elif isinstance(value, dict):
-            print(f"{indent}{name:24}" + "  ".join(f"{key} {figure:,.4g}" for key, figure in value.items()))
+            print(f"{indent}{name:24}" + "  ".join(f"{key} {_figure(figure)}" for key, figure in value.items()))
         else:
-            print(f"{indent}{name}: {value}")
+            print(f"{indent}{name}: {_figure(value)}")
+
+
+def _figure(value: float) -> str:
+    """Three digits that count, or all before the point."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

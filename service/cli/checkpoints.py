@@ -9,24 +9,25 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from service.checkpoints import Corrupt, Fenced, Freeze, Manifest, StoreDown
-from service.cli.tables import age, changes, list_of, moment, page, spelled
+from service.bundle import pack
+from service.checkpoints import Corrupt, Fenced, Freeze, StoreDown
+from service.cli import going_back
+from service.cli.carried import check_place, read_file, warn_of
+from service.cli.going_back import counts, rollback
+from service.cli.kept import check_fits, generation
+from service.cli.tables import changes, frozen, list_of, page
 from service.cli.versions import described, difference, listed
 from service.configuration import load
-from service.copies import UNFINISHED, place
-from service.errors import BadSettings, refused
-from service.events import Decoder
-from service.lineage import Broken, Lineage, Recorder, Rolled, history
-from service.model import Mismatch, Model
-from service.rollback import passed_over, rolled_back
+from service.copies import UNFINISHED, place, segment_in
+from service.errors import BadSettings
+from service.lineage import Recorder, gathered
 from service.settings import Settings
-from service.snapshot import BadSnapshot, Snapshot, decode, encode
+from service.snapshot import encode
 from service.store import RedisStore
-
-NEAREST = 3
 
 
 class Action(NamedTuple):
@@ -54,10 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         made[name].add_argument("--generation", type=int, metavar="G", help="which one (default: the newest)")
     made["diff"].add_argument("one", type=int, metavar="A", help="generation before")
     made["diff"].add_argument("other", type=int, metavar="B", help="generation after")
-    made["rollback"].add_argument("--to", type=int, required=True, metavar="G", help="generation to go back to")
-    way = made["rollback"].add_mutually_exclusive_group(required=True)
-    way.add_argument("--from-then", action="store_true", help="its positions too: what came after is learned again")
-    way.add_argument("--keep-position", action="store_true", help="go on where the log is: what came after stays out")
+    going_back.configure(made["rollback"])
     made["export"].add_argument("--to", type=Path, required=True, metavar="FILE", help="file to write")
     made["export"].add_argument("--force", action="store_true", help="over a file that is there")
     made["import"].add_argument("file", type=Path, metavar="FILE", help="a file that `export` or a copy made")
@@ -72,40 +70,23 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
     except (StoreDown, Fenced) as error:
         print(f"onepass {command}: {error}", file=sys.stderr)
         return 1
-    except Broken as error:
-        raise Corrupt(str(error)) from error
     finally:
         store.close()
     return 0
 
 
-def generation(store: RedisStore, number: int | None) -> tuple[Manifest, Snapshot]:
-    """A kept generation, the newest good one if no number is given."""
-    found = store.generations()
-    kept = {manifest.generation: manifest for manifest in found if isinstance(manifest, Manifest)}
-    if not found:
-        raise BadSettings("there is no checkpoint yet")
-    if not kept:
-        raise Corrupt(f"no generation can be read: {found[0]}")
-    chosen = max(kept) if number is None else number
-    if chosen in kept:
-        try:
-            return kept[chosen], store.read(kept[chosen])
-        except Corrupt:
-            if kept[chosen] in store.generations():
-                raise
-            del kept[chosen]  # a learner let it go while it was read
-    near = sorted(sorted(kept, key=lambda other: abs(other - chosen))[:NEAREST])
-    raise BadSettings(f"generation {chosen} is not kept; the nearest are {', '.join(map(str, near))}")
-
-
 def _list(store: RedisStore, _: Settings, arguments: argparse.Namespace) -> None:
     generations = [listed(manifest, time.time()) for manifest in store.generations()]
-    print(json.dumps(generations) if arguments.json else list_of(generations))
+    if arguments.json:
+        print(json.dumps(generations))
+        return
+    print(list_of(generations))
+    if freeze := _standing(store):
+        print(f"{frozen(freeze)}: nothing is learned until unfreeze")
 
 
 def _show(store: RedisStore, _: Settings, arguments: argparse.Namespace) -> None:
-    entry = described(*generation(store, arguments.generation), store.segment, time.time())
+    entry = described(*generation(store, arguments.generation), store.segment, _standing(store), time.time())
     print(json.dumps(entry) if arguments.json else page(entry))
 
 
@@ -115,25 +96,6 @@ def _diff(store: RedisStore, _: Settings, arguments: argparse.Namespace) -> None
     print(json.dumps(found) if arguments.json else changes(found))
 
 
-def _rollback(store: RedisStore, _: Settings, arguments: argparse.Namespace) -> None:
-    earlier, snapshot = generation(store, arguments.to)
-    newest = store.newest()
-    if newest is None or newest.generation == earlier.generation:
-        raise BadSettings(f"generation {earlier.generation} is the newest: there is nothing to go back from")
-    words = Rolled(earlier.generation, newest.generation, time.time())
-    bookmark = store.read(newest).bookmark if arguments.keep_position else None
-    manifest = store.restate(*rolled_back(snapshot, words, bookmark), f"rollback to {earlier.generation}")
-    print(f"generation {manifest.generation} has the state of generation {earlier.generation}: {_counts(manifest)}")
-    if bookmark is None:
-        print(f"positions: those of generation {earlier.generation}, so what came after it is learned again")
-    else:
-        print(f"positions: those of generation {newest.generation}, so what came in between stays unlearned:")
-        for lost in passed_over(snapshot.bookmark, bookmark):
-            counted = f", {lost.events:,} events" if lost.events else ""
-            print(f"  partition {lost.partition} from {spelled(lost.start)} to {spelled(lost.end)}{counted}")
-    print("a learner that runs begins from it by itself")
-
-
 def _export(store: RedisStore, _: Settings, arguments: argparse.Namespace) -> None:
     target: Path = arguments.to
     if not target.parent.is_dir():
@@ -141,63 +103,49 @@ def _export(store: RedisStore, _: Settings, arguments: argparse.Namespace) -> No
     if target.exists() and not arguments.force:
         raise BadSettings(f"{target} is there already; give --force to write over it")
     manifest, snapshot = generation(store, arguments.generation)
-    lineage = Lineage("", snapshot.lineage.checksum, tuple(history(snapshot.lineage, store.segment)))
-    encoded = encode(snapshot.digested()._replace(lineage=lineage))
-    place(target, encoded.buffers, target.with_name(f".{uuid.uuid4().hex}{UNFINISHED}"))
-    print(f"generation {manifest.generation} to {target}: {_counts(manifest)}, {encoded.size:,} bytes")
+    segments, broken = gathered(snapshot.lineage, store.segment)
+    packed = pack(encode(snapshot.digested()), segments.values())
+    place(target, packed.buffers, target.with_name(f".{uuid.uuid4().hex}{UNFINISHED}"))
+    print(f"generation {manifest.generation} to {target}: {counts(manifest)}, {packed.size:,} bytes")
+    warn_of(broken)
 
 
 def _import(store: RedisStore, settings: Settings, arguments: argparse.Namespace) -> None:
-    snapshot = _read(arguments.file)
+    file: Path = arguments.file
+    snapshot, inside = read_file(file)
     check_fits(snapshot, settings)
+    check_place(snapshot, settings)
     if (kept := store.generations()) and not arguments.over:
         raise BadSettings(f"there are {len(kept)} generations already; give --over to let the file supersede them")
-    lineage, segments = Recorder(snapshot.lineage).lineage()
-    manifest = store.restate(snapshot._replace(lineage=lineage), segments, f"import {arguments.file.name}")
-    print(f"{arguments.file} is generation {manifest.generation} now: {_counts(manifest)}")
-
-
-def _read(path: Path) -> Snapshot:
-    try:
-        snapshot = decode(path.read_bytes())
-    except OSError as error:
-        raise BadSettings(f"{path}: cannot be read ({error.strerror})") from error
-    except BadSnapshot as error:
-        raise BadSettings(f"{path}: {error}") from error
-    if not snapshot.whole:
-        raise BadSettings(f"{path}: holds only what changed since another snapshot")
-    return snapshot
-
-
-def check_fits(snapshot: Snapshot, settings: Settings) -> None:
-    """Refuse a snapshot that was made with other settings, or that is not one of such a model."""
-    with refused():
-        decoder = Decoder(settings.features, settings.label, settings.limits)
-        model = Model(settings.learner, settings.features, settings.label, decoder)
-        try:
-            model.restore(snapshot)
-        except Mismatch as error:
-            raise BadSettings(str(error)) from error
+    found, broken = gathered(
+        snapshot.lineage, lambda name: inside.get(name) or segment_in(file.parent, name) or store.segment(name)
+    )
+    lineage, segments = Recorder(snapshot.lineage, found).lineage()
+    manifest = store.restate(snapshot._replace(lineage=lineage), segments, f"import {file.name}")
+    print(f"{file} is generation {manifest.generation} now: {counts(manifest)}")
+    warn_of(broken)
 
 
 def _freeze(store: RedisStore, settings: Settings, _: argparse.Namespace) -> None:
-    print(f"{settings.name} is frozen {_since(store.freeze())}; `onepass checkpoints unfreeze` lets it learn on")
+    freeze = store.freeze()
+    if not store.generations():
+        print(
+            f"onepass checkpoints: {settings.name} has no checkpoint yet, and gets none while it is frozen",
+            file=sys.stderr,
+        )
+    print(f"{settings.name} is {frozen(freeze)}; `onepass checkpoints unfreeze` lets it learn on")
 
 
 def _unfreeze(store: RedisStore, settings: Settings, _: argparse.Namespace) -> None:
     was = store.unfreeze()
-    print(
-        f"{settings.name} was not frozen" if was is None else f"{settings.name} learns on; it was frozen {_since(was)}"
-    )
+    print(f"{settings.name} " + ("was not frozen" if was is None else f"learns on; it was {frozen(was)}"))
 
 
-def _since(freeze: Freeze) -> str:
-    ago = age(max(0.0, time.time() - freeze.since))
-    return f"since {moment(freeze.since)} ({ago} ago) at generation {freeze.generation}"
-
-
-def _counts(manifest: Manifest) -> str:
-    return f"{manifest.events:,} events, error rate {manifest.errors / max(1, manifest.events):.4f}"
+def _standing(store: RedisStore) -> Freeze | None:
+    """The operator's word as it is now."""
+    with suppress(Corrupt):  # which is another matter
+        store.newest()
+    return store.frozen
 
 
 ACTIONS = {
@@ -205,7 +153,7 @@ ACTIONS = {
     "show": Action(_show, "all about one generation", "--config fraud.yaml --generation 12"),
     "diff": Action(_diff, "what happened between two generations", "8 12 --config fraud.yaml"),
     "rollback": Action(
-        _rollback, "make an earlier generation the newest again", "--config fraud.yaml --to 8 --keep-position"
+        rollback, "make an earlier generation the newest again", "--config fraud.yaml --to 8 --keep-position"
     ),
     "export": Action(_export, "write one generation to a file that stands alone", "--config fraud.yaml --to m.onepass"),
     "import": Action(_import, "make a file the newest generation", "m.onepass --config fraud.yaml --over"),

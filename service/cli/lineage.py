@@ -15,7 +15,8 @@ from typing import Any
 from tqdm import tqdm
 
 from service.checkpoints import Corrupt, Manifest, StoreDown
-from service.cli.checkpoints import check_fits, generation
+from service.cli.kept import advice_cut, check_fits, generation
+from service.cli.tables import run_of
 from service.configuration import load
 from service.errors import Protective, refused
 from service.events import Decoder, Event, Reject
@@ -38,13 +39,16 @@ class Unbuildable(Protective):
     """The history does not hold all that the model has learned."""
 
 
+class Misfit(SourceLost):
+    """Other records came than the history tells of."""
+
+
 def replay_lineage(command: str, arguments: argparse.Namespace) -> int:
     settings = load(arguments.config)
     try:
         manifest, snapshot, runs = _kept(settings, arguments.generation)
         check_fits(snapshot, settings)
-        marks = own(log_name(settings.source.url), snapshot.bookmark).marks
-        again = _rebuilt(settings, runs, marks)
+        again = _rebuilt(settings, runs, own(log_name(settings.source.url), snapshot.bookmark))
     except (StoreDown, SourceDown) as error:
         print(f"onepass {command}: {error}", file=sys.stderr)
         return 1
@@ -81,12 +85,12 @@ def _kept(settings: Settings, number: int | None) -> tuple[Manifest, Snapshot, l
     return manifest, snapshot, runs
 
 
-def _rebuilt(settings: Settings, runs: list[Run], marks: dict[str, str]) -> Snapshot:
+def _rebuilt(settings: Settings, runs: list[Run], bookmark: Bookmark) -> Snapshot:
     decoder = Decoder(settings.features, settings.label, settings.limits)
     model = Model(settings.learner, settings.features, settings.label, decoder)
     checksum, total = 0, sum(run.records for run in runs)
     with tqdm(total=total, unit=" records", disable=not sys.stderr.isatty(), file=sys.stderr) as bar:
-        for records in _in_order(settings, runs, marks):
+        for records in _in_order(settings, runs, bookmark):
             for record in records:
                 checksum = zlib.crc32(record.value, checksum)
             _learn(model, decoder, records)
@@ -101,9 +105,9 @@ def _learn(model: Model, decoder: Decoder, records: list[Record]) -> None:
     model.count_rejects(rejects + [reason for _, reason in outcome.refused])
 
 
-def _in_order(settings: Settings, runs: list[Run], marks: dict[str, str]) -> Iterator[list[Record]]:
+def _in_order(settings: Settings, runs: list[Run], bookmark: Bookmark) -> Iterator[list[Record]]:
     """The records of all runs, one after the other; a source of its own for each partition."""
-    identity = {"": marks[""]} if "" in marks else {}  # the other marks are of the checkpoint's positions
+    identity = _marks(bookmark, "")  # the other marks are of the checkpoint's positions
     sources: dict[str, Source] = {}
     at: dict[str, str] = {}
     given = settings.source
@@ -118,9 +122,12 @@ def _in_order(settings: Settings, runs: list[Run], marks: dict[str, str]) -> Ite
                 if at.get(run.partition) != run.start:
                     source.seek(Bookmark({run.partition: run.start}, identity))
                     source.until_end()
-                yield from _read(source, run)
+                try:
+                    yield from _read(source, run)
+                except Misfit as error:
+                    raise _reason(source, run.partition, bookmark) or error from error
             except SourceLost as error:
-                said = str(error).partition(";")[0]  # what follows is advice to a learner
+                said = advice_cut(error)
                 raise SourceLost(
                     f"partition {run.partition} no longer has all of the {run.records:,} records from position "
                     f"{run.start} to {run.end}, so the model cannot be built again ({said})"
@@ -136,7 +143,7 @@ def _read(source: Source, run: Run) -> Iterator[list[Record]]:
     missing, last, heard = run.records, "", time.monotonic()
     while missing:
         if source.exhausted:
-            raise SourceLost(f"{missing:,} are missing at its end")
+            raise Misfit(f"{missing:,} are missing at its end, or it is another log than the one that was read")
         records = source.poll(POLL_SECONDS, min(ROUND, missing))
         if records:
             missing -= len(records)
@@ -146,7 +153,21 @@ def _read(source: Source, run: Run) -> Iterator[list[Record]]:
             source.lag()  # which says so if the log is away
             heard = time.monotonic()
     if last != run.end:
-        raise SourceLost(f"the last of as many is followed by {last}")
+        raise Misfit(f"as many end at {last}: it is another log than the one that was read, or some are gone")
+
+
+def _reason(source: Source, partition: str, bookmark: Bookmark) -> SourceLost | None:
+    """What the source itself says of the place where the checkpoint was made: it may know the log for another one."""
+    try:
+        positions = {partition: bookmark.positions[partition]} if partition in bookmark.positions else {}
+        source.seek(Bookmark(positions, _marks(bookmark, "", partition)))
+    except SourceLost as error:
+        return error
+    return None
+
+
+def _marks(bookmark: Bookmark, *keys: str) -> dict[str, str]:
+    return {key: bookmark.marks[key] for key in keys if key in bookmark.marks}
 
 
 def _facts(snapshot: Snapshot) -> dict[str, Any]:
@@ -162,7 +183,7 @@ def _facts(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _in_words(outcome: dict[str, Any]) -> str:
-    lines = [f"generation {outcome['generation']}: {outcome['records']:,} records in {outcome['runs']:,} runs"]
+    lines = [f"generation {outcome['generation']}: {run_of(outcome)}"]
     for side in ("checkpoint", "rebuilt"):
         facts = outcome[side]
         counts = f"{facts['events']:,} events, {facts['errors']:,} errors, {_rejects(facts):,} rejects"

@@ -8,6 +8,7 @@ from itertools import islice
 from tqdm import tqdm
 
 from service.cli.shaping import add_file_flags, scanned
+from service.cli.tables import counted
 from service.errors import BadSettings, refused
 from service.files import events
 from service.settings import without_password
@@ -23,17 +24,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--to", required=True, metavar="URL", help="kafka://host:port/topic or redis://host:port/db/stream"
     )
     parser.add_argument("--rate", type=float, metavar="R", help="events per second (default: no limit)")
+    parser.add_argument(
+        "--partitions", type=int, metavar="N", help="of a Kafka topic if it has to be made (default: 1)"
+    )
     parser.epilog = "example:\n  onepass produce payments.csv --to redis://localhost:6379/0/payments --rate 500"
 
 
 def execute(command: str, arguments: argparse.Namespace) -> int:
     if arguments.rate is not None and not 0.001 <= arguments.rate <= 1e9:
         raise BadSettings("--rate must be from 0.001 to 1e9 events per second")
+    if arguments.partitions is not None and not (arguments.to.startswith("kafka:") and arguments.partitions >= 1):
+        raise BadSettings("--partitions is of a Kafka topic that has to be made, and at least 1")
     file = scanned(arguments.data, arguments)
     try:
         with refused():
-            create_log(arguments.to)
+            made = create_log(arguments.to, partitions=arguments.partitions or 1)
             sink = open_sink(arguments.to)
+        _tell(command, arguments, made=made)
         sent, started = 0, time.monotonic()
         stream = events(file)
         most = BATCH if arguments.rate is None else max(1, min(BATCH, int(arguments.rate / 10)))
@@ -50,3 +57,11 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
         return 1
     print(f"{sent:,} events to {without_password(arguments.to)}")
     return 0
+
+
+def _tell(command: str, arguments: argparse.Namespace, *, made: bool) -> None:
+    topic = arguments.to.rpartition("/")[2]
+    if made:
+        print(f"made topic {topic} with {counted(arguments.partitions or 1, 'partition')}")
+    elif arguments.partitions is not None:
+        print(f"onepass {command}: topic {topic} was there already: --partitions changes nothing", file=sys.stderr)

@@ -1,4 +1,7 @@
-"""`onepass replay`: one honest pass over a file, through the same decoder and worker as the service."""
+"""`onepass replay`: one honest pass over a file, through the same decoder and worker as the service.
+
+With `--lineage` over the log of a checkpoint instead: see `service.cli.lineage`.
+"""
 
 import argparse
 import json

@@ -1,8 +1,12 @@
 """The same in words and tables, for people."""
 
+import json
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
+
+from service.checkpoints import Freeze
 
 HEADINGS = ("generation", "age", "events", "error rate", "size", "parts", "origin", "state")
 SHORT = 12
@@ -19,6 +23,15 @@ def age(seconds: float) -> str:
 
 def moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def frozen(freeze: Freeze) -> str:
+    ago = age(max(0.0, time.time() - freeze.since))
+    return f"frozen since {moment(freeze.since)} ({ago} ago) at generation {freeze.generation}"
+
+
+def counted(number: int, word: str) -> str:
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
 def size(count: float) -> str:
@@ -64,16 +77,19 @@ def page(entry: dict[str, Any]) -> str:
         f"created    {moment(entry['created'])}, {age(entry['age_seconds'])} ago",
         f"events     {entry['events']:,}, {entry['errors']:,} errors ({entry['error_rate']:.4f})",
         f"state      {entry['state_digest']}",
-        *(f"{part:10} {made_with}" for part, made_with in entry["model"].items()),
+        *(f"{part:10} {json.dumps(made_with)}" for part, made_with in entry["model"].items()),
         f"classes    {', '.join(entry['classes']) or '-'}",
         *(f"position   {partition}: {spelled(at)}" for partition, at in sorted(entry["positions"].items())),
-        *(f"mark       {partition or 'log'}: {mark}" for partition, mark in sorted(entry["marks"].items())),
+        *(f"mark       {_mark(partition, mark)}" for partition, mark in sorted(entry["marks"].items())),
         f"rejects    {', '.join(f'{reason} {count:,}' for reason, count in entry['rejects'].items()) or '-'}",
         *(f"lost       {_lost(lost)}" for lost in entry["lost"]),
-        f"history    {lineage['records']:,} records in {lineage['runs']:,} runs, checksum {lineage['checksum']}",
-        f"           {lineage['sealed_segments']:,} sealed segments",
-        f"           rolled back {lineage['rolled_back']} times, frozen {lineage['frozen']} times",
+        f"history    {run_of(lineage)}, checksum {lineage['checksum']}",
+        f"           {counted(lineage['sealed_segments'], 'sealed segment')} (older history, written once)",
+        f"           rolled back {counted(lineage['rolled_back'], 'time')}",
+        f"           frozen {counted(lineage['frozen'], 'time')}",
     ]
+    if entry["frozen"]:
+        lines.insert(1, f"now        {frozen(Freeze(**entry['frozen']))}: nothing is learned until unfreeze")
     if lineage["broken"]:
         lines.append(f"broken     {lineage['broken']}: only the newest entries are told")
     rows = [
@@ -83,10 +99,18 @@ def page(entry: dict[str, Any]) -> str:
     return "\n".join([*lines, *table(("array", "shape", "type", "size"), rows)])
 
 
+def run_of(told: dict[str, Any]) -> str:
+    return f"{counted(told['records'], 'record')} in {counted(told['runs'], 'run')}"
+
+
+def _mark(partition: str, mark: str) -> str:
+    return f"{partition}: {mark} (the record before the position)" if partition else f"log: {mark} (which log it is)"
+
+
 def _lost(lost: dict[str, Any]) -> str:
-    counted = f"{lost['events']:,} events" if lost["events"] else "events nobody can count"
+    many = counted(lost["events"], "event") if lost["events"] else "events nobody can count"
     way = f"partition {lost['partition']} from {spelled(lost['start'])} to {spelled(lost['end'])}"
-    return f"{way}: {counted} ({lost['reason']})"
+    return f"{way}: {many} ({lost['reason']})"
 
 
 def changes(found: dict[str, Any]) -> str:
@@ -104,15 +128,18 @@ def changes(found: dict[str, Any]) -> str:
     for array in found["arrays"]:
         if array["name"] in still:
             continue
-        if "norm" not in array:
-            lines.append(f"array      {array['name']}: {array['from']} -> {array['to']}")
-            continue
-        slots = f"{array['changed']:,} of {array['slots']:,} slots changed"
-        lines.append(f"array      {array['name']}: |change| {_short(array['norm'])}, {slots}")
-        lines += [
-            f"             slot {_place(one)}: {_short(one['from'])} -> {_short(one['to'])}" for one in array["largest"]
-        ]
+        lines += _moved(array) if "norm" in array else [f"array      {array['name']}: {array['from']} -> {array['to']}"]
     return "\n".join(lines + ([f"unchanged  {', '.join(still)}"] if still else []))
+
+
+def _moved(array: dict[str, Any]) -> list[str]:
+    """An array with a number per slot and its largest changes, a line each; any other in one line."""
+    told = [f"{_place(one, array)}{_short(one['from'])} -> {_short(one['to'])}" for one in array["largest"]]
+    if not array["per_slot"]:
+        return [f"number     {array['name']}: {', '.join(told)}"]
+    slots = f"{array['changed']:,} of {array['slots']:,} slots changed"
+    head = f"array      {array['name']}: |change| {_short(array['norm'])}, {slots}"
+    return [head, *(f"             {line}" for line in told)]
 
 
 def _short(number: float | str) -> str:
@@ -124,8 +151,10 @@ def _way(moved: dict[str, Any]) -> str:
     return f"{moved['partition']}: {spelled(moved['from'])} -> {spelled(moved['to'])}{far}"
 
 
-def _place(change: dict[str, Any]) -> str:
-    return f"{change['slot']:,}" + (f" of row {change['row']:,}" if change["row"] else "")
+def _place(change: dict[str, Any], array: dict[str, Any]) -> str:
+    slot = f"{change['name']} (slot {change['slot']:,})" if "name" in change else f"slot {change['slot']:,}"
+    parts = [slot] * (array["slots"] > 1) + [f"row {change['row']:,}"] * (change["row"] > 0)
+    return " of ".join(parts) + ": " if parts else ""
 
 
 def spelled(position: str | None) -> str:

@@ -2,12 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.checkpoints import Manifest
+from learners.batch import BIAS
+from learners.hashing import SlotTable
+from service.checkpoints import Freeze, Manifest
+from service.differences import changed
 from service.lineage import Broken, Entry, Lineage, Lost, Run, history
 from service.snapshot import Snapshot
 
@@ -34,11 +37,12 @@ def listed(manifest: Manifest | str, now: float) -> dict[str, Any]:
 
 
 def described(
-    manifest: Manifest, snapshot: Snapshot, fetch: Callable[[str], bytes | None], now: float
+    manifest: Manifest, snapshot: Snapshot, fetch: Callable[[str], bytes | None], freeze: Freeze | None, now: float
 ) -> dict[str, Any]:
-    """All of a generation but the numbers in its arrays."""
+    """All of a generation but the numbers in its arrays; `frozen` is of the model, now."""
     return {
         **listed(manifest, now),
+        "frozen": None if freeze is None else {"since": freeze.since, "generation": freeze.generation},
         "commit": manifest.commit,
         "parent": manifest.parent,
         "model": snapshot.model,
@@ -93,6 +97,12 @@ def difference(one: tuple[int, Snapshot], other: tuple[int, Snapshot]) -> dict[s
     (generation, before), (later, after) = one, other
     events, errors = after.events - before.events, after.errors - before.errors
     positions = sorted(before.bookmark.positions.keys() | after.bookmark.positions.keys())
+    slots = _slots(after.model)
+    arrays = [
+        _change(name, before.arrays.get(name), after.arrays.get(name), slots)
+        for name in sorted(before.arrays.keys() | after.arrays.keys())
+        if name.startswith("state/")
+    ]
     return {
         "from": generation,
         "to": later,
@@ -100,17 +110,13 @@ def difference(one: tuple[int, Snapshot], other: tuple[int, Snapshot]) -> dict[s
         "errors": errors,
         "error_rate": errors / events if events > 0 else None,
         "positions": [_moved(key, before, after) for key in positions],
-        "settings": _changes(before.model, after.model),
+        "settings": changed(before.model, after.model),
         "classes_added": [name for name in after.classes if name not in before.classes],
         "rejects": {
             reason: after.rejects.get(reason, 0) - before.rejects.get(reason, 0)
             for reason in sorted(before.rejects.keys() | after.rejects.keys())
         },
-        "arrays": [
-            _change(name, before.arrays.get(name), after.arrays.get(name))
-            for name in sorted(before.arrays.keys() | after.arrays.keys())
-            if name.startswith("state/")
-        ],
+        "arrays": sorted(arrays, key=lambda array: not array.get("per_slot")),
     }
 
 
@@ -120,20 +126,29 @@ def _moved(key: str, before: Snapshot, after: Snapshot) -> dict[str, Any]:
     return {"partition": key, "from": start, "to": end, "moved": int(end or 0) - int(start or 0) if counted else None}
 
 
-def _changes(one: Any, other: Any, path: str = "") -> dict[str, list[Any]]:
-    """Settings that differ, by their dotted names: before and after."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        found: dict[str, list[Any]] = {}
-        for key in [*one, *(key for key in other if key not in one)]:
-            found |= _changes(one.get(key), other.get(key), f"{path}.{key}" if path else key)
-        return found
-    return {} if one == other else {path: [one, other]}
+class Slots(NamedTuple):
+    """What is known of the slots."""
+
+    dim: int | None
+    names: dict[int, str]
 
 
-def _change(name: str, one: NDArray[Any] | None, other: NDArray[Any] | None) -> dict[str, Any]:
+def _slots(model: dict[str, Any]) -> Slots:
+    """Bias and declared columns have a slot each, by their place; nobody knows the names that were hashed."""
+    features = model.get("features")
+    if features is None:
+        return Slots(None, {})
+    table = SlotTable(features["columns"], features["bits"], bias=features["bias"])
+    names = {slot: name for name, slot in table.columns.items()}
+    return Slots(table.dim, names | ({BIAS: "bias"} if table.bias else {}))
+
+
+def _change(name: str, one: NDArray[Any] | None, other: NDArray[Any] | None, slots: Slots) -> dict[str, Any]:
     if one is None or other is None or one.shape != other.shape or one.dtype != other.dtype:
         return {"name": name, "from": _form(one), "to": _form(other)}
     width = one.shape[-1] if one.shape else 1
+    per_slot = width > 1 if slots.dim is None else width == slots.dim
+    names = slots.names if per_slot else {}
     before, after = np.ascontiguousarray(one).reshape(-1), np.ascontiguousarray(other).reshape(-1)
     bits = np.dtype(f"u{one.dtype.itemsize}")  # so that NaN is what it was, and 0 and -0 are two values
     places = np.flatnonzero(before.view(bits) != after.view(bits))
@@ -144,10 +159,12 @@ def _change(name: str, one: NDArray[Any] | None, other: NDArray[Any] | None) -> 
     return {
         "name": name,
         "norm": _number(norm),
+        "per_slot": per_slot,
         "slots": width,
         "changed": int(np.unique(places % width).size),
         "largest": [
             {"row": int(place // width), "slot": int(place % width)}
+            | ({"name": names[place % width]} if place % width in names else {})
             | {"from": _number(before[place]), "to": _number(after[place])}
             for place in places[order]
         ],

@@ -77,11 +77,13 @@ def log_name(url: str) -> str:
     return f"{_system(address)}:{address.path.rpartition('/')[2]}"
 
 
-def create_log(url: str, options: Options = PLAIN) -> None:
-    """Make sure that there is a log to append to; a Redis stream comes into being with its first entry."""
+def create_log(url: str, options: Options = PLAIN, partitions: int = 1) -> bool:
+    """Make sure that there is a log to append to; whether one was made. A Redis stream comes with its first entry."""
     address = _split(url)
-    if address.scheme == "kafka":
-        _made("service.sources.kafka_topics", "create_topic")(*_server_and_name(address), options.security)
+    if address.scheme != "kafka":
+        return False
+    create = _made("service.sources.kafka_topics", "create_topic")
+    return cast("bool", create(*_server_and_name(address), options.security, partitions))
 
 
 def dead_url(source_url: str) -> str | None:

@@ -1,11 +1,10 @@
-"""Clients of one Redis, however it is set up: alone, a cluster, or watched by sentinels; and its errors as ours.
+"""Clients of one Redis, however it is set up: alone, a cluster, or watched by sentinels.
 
 Every wait has an end, a commit may be sent twice, and no message ever holds a password.
 """
 
-import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -18,9 +17,9 @@ from redis.cluster import RedisCluster
 from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
-from service.checkpoints import StoreDown
 from service.errors import BadSettings
 from service.settings import StoreSettings, without_password
+from service.store.trouble import Translator
 
 # Without annotations in redis-py.
 ClusterNode: Any = redis.cluster.ClusterNode
@@ -28,8 +27,6 @@ Sentinel: Any = redis.sentinel.Sentinel
 
 CONNECT_SECONDS = 2.0
 FORMS = "redis[s]://host:port/db, redis[s]+cluster://host:port,… or redis[s]+sentinel://host:port,…/service/db"
-DENIED = re.compile(r"NOPERM|can't run this command|ACL failure|no permissions", re.IGNORECASE)
-"""What Redis 6.2 to 8 say, directly and out of a script."""
 
 
 class Address(NamedTuple):
@@ -48,7 +45,7 @@ class Address(NamedTuple):
 class Server:
     """Where the checkpoints are; hands out clients."""
 
-    def __init__(self, settings: StoreSettings) -> None:
+    def __init__(self, settings: StoreSettings, prefix: str = "") -> None:
         self.where = without_password(settings.url)
         try:
             self._address = _parsed(settings.url)
@@ -56,9 +53,19 @@ class Server:
             raise BadSettings(f"store.url: not the address of a Redis: use {FORMS}") from None
         self._password = _password(settings) or self._address.password
         self._tls = _tls(settings) if self._address.tls else {}
+        self._translator = Translator(self.where, prefix, self._address.db, tls=self._address.tls)
+        self.answers = False
+        """Whether the last call had an answer, be it an error."""
 
     def client(self, seconds: float, retries: int) -> Any:
         """A client whose every call waits at most so long, so often; a cluster's connects at once."""
+        if self._address.tls and not self._translator.answered:
+            # A port without TLS says nothing, and a handshake waits as long as a call: this is known soon.
+            with closing(self._client(CONNECT_SECONDS, 0)) as first:
+                first.ping()
+        return self._client(seconds, retries)
+
+    def _client(self, seconds: float, retries: int) -> Any:
         address = self._address
         waits: dict[str, Any] = {"socket_timeout": seconds, "socket_connect_timeout": min(seconds, CONNECT_SECONDS)}
         retry = Retry(ExponentialBackoff(cap=0.5, base=0.05), retries)
@@ -84,22 +91,16 @@ class Server:
         return redis.Redis(host=host, port=port, db=address.db, retry=retry, **options)
 
     @contextmanager
-    def translated(self) -> Iterator[None]:
-        """Redis' errors as ours; the client has retried already."""
+    def translated(self, call: str) -> Iterator[None]:
+        """Redis' errors as ours; the client has retried already. `call` is what is asked for, by any name."""
         try:
             yield
+            self.answers = True
+            self._translator.works(call)
         # A cluster has errors of its own; a host name may be no host name; a socket's error may come as it is.
         except (redis.RedisError, redis.RedisClusterException, UnicodeError, OSError) as error:
-            raise self._meant(error) from error
-
-    def _meant(self, error: Exception) -> Exception:
-        inner = error.__cause__ if isinstance(error, redis.RedisClusterException) and error.__cause__ else error
-        said = " ".join(str(inner).split())[:200]
-        if isinstance(inner, redis.AuthenticationError):
-            return BadSettings(f"store.url, store.password: Redis at {self.where} refuses the user or password: {said}")
-        if isinstance(inner, redis.ResponseError) and DENIED.search(said):
-            return BadSettings(f"store.url: the ACL of Redis at {self.where} forbids its user what is needed: {said}")
-        return StoreDown(f"Redis at {self.where}: {said}")
+            self.answers = isinstance(error, redis.ResponseError)
+            raise self._translator.meant(error, call) from error
 
 
 def _parsed(url: str) -> Address:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from service.checkpoints import Freeze, StoreDown
+from service.checkpoints import Corrupt, Freeze, StoreDown
 from service.errors import BadSettings
 from service.failpoints import Failpoint, reach
 from service.store.connection import Server
@@ -18,9 +18,16 @@ from service.store.scripts import RELEASE, RENEW
 
 LONGEST_WAIT = 1.0
 RENEWALS = 3
-"""In the time that a lease lasts."""
+"""In the time that a lease lasts, at least."""
+LOOK_SECONDS = 1.0
+"""An operator's freeze or unfreeze is seen within this time however long the lease."""
 MARGIN = 0.1
 """Part of the lease that is not counted on: clocks run at slightly different speeds."""
+
+
+UNREADABLE = Freeze(0.0, 0)
+END_OF_TIME = 1e11
+"""In seconds; later is no date."""
 
 
 class Lease:
@@ -81,12 +88,12 @@ class Lease:
         try:
             reach("before_renew")
             sent = time.monotonic()
-            with self._server.translated():
+            with self._server.translated("renew"):
                 if self._client is None:
                     self._client = self._server.client(min(LONGEST_WAIT, self._seconds / RENEWALS), 0)
                 arguments = self.holder, self.milliseconds, token
                 answer, frozen = self._client.eval(RENEW, len(self._keys), *self._keys, *arguments)
-        except (StoreDown, BadSettings, Failpoint):
+        except (StoreDown, BadSettings, Corrupt, Failpoint):
             return
         with self._lock:
             if token != self._token:  # it was taken anew while we asked
@@ -104,23 +111,24 @@ class Lease:
             self._thread.join()
             self.drop()
             try:
-                with self._server.translated():
+                with self._server.translated("release"):
                     client = self._client or self._server.client(LONGEST_WAIT, 0)
                     client.eval(RELEASE, 1, self._keys[0], self.holder)
                     client.close()
-            except (StoreDown, BadSettings):
+            except (StoreDown, BadSettings, Corrupt):
                 pass  # then it ends by itself
 
     def _run(self) -> None:
-        while not self._stop.wait(self._seconds / RENEWALS):
+        while not self._stop.wait(min(self._seconds / RENEWALS, LOOK_SECONDS)):
             self.renew()
 
 
 def read_freeze(raw: bytes | None) -> Freeze | None:
-    """A word that cannot be read still holds learning."""
+    """A word that cannot be read still holds learning; an empty one is none."""
     if not raw:
         return None
     try:
-        return msgspec.json.decode(raw, type=Freeze)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return Freeze(0.0, 0)
+        word = msgspec.json.decode(raw, type=Freeze)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return UNREADABLE
+    return word if 0 <= word.since < END_OF_TIME and 0 <= word.generation < 1 << 63 else UNREADABLE

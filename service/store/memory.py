@@ -1,13 +1,16 @@
 """What a learner knows of the history that it writes: enough to tell its own past from a foreign one."""
 
+import hashlib
 from collections import deque
 from collections.abc import Sequence
 
 from service.checkpoints import Part
 from service.store.head import Entry, count
 
-REMEMBERED = 64
-"""Commits of its own by which a learner knows a store that went back in time."""
+REMEMBERED = 100_000
+"""Commits of its own by which a learner knows a store that went back in time: a day, at one a second."""
+WIDTH = 16
+UNSURE = 64
 LONGEST_CHAIN = 64
 """Deltas on one base."""
 
@@ -23,12 +26,13 @@ class Memory:
         """The checkpoint from which that state comes."""
         self.bad: set[bytes] = set()
         """Elements of the list that the next commit removes."""
-        self.unsure: list[Entry] = []
+        self.unsure: deque[Entry] = deque(maxlen=UNSURE)
         """Commits without an answer: they may be there, or come yet."""
         self.chain: tuple[Part, ...] | None = None
         """Parts of the newest generation, if this learner wrote it since it acquired."""
         self._generation = 0
-        self._own: deque[str] = deque(maxlen=REMEMBERED)
+        self._own = bytearray()
+        """Digests of its commits, one after the other: 1.6 MB at most."""
         self._ancestors: set[str] = set()
 
     @property
@@ -66,7 +70,14 @@ class Memory:
         if not head or head[0].raw in self.bad:
             return True
         commit = head[0].manifest.commit if head[0].manifest else ""
-        return commit in self._own or commit in self._ancestors
+        return commit in self._ancestors or self._wrote(commit)
+
+    def _wrote(self, commit: str) -> bool:
+        digest = _digest(commit)
+        at = self._own.find(digest)
+        while at % WIDTH and at >= 0:  # across two others
+            at = self._own.find(digest, at + 1)
+        return at >= 0
 
     def find_again(self, head: list[Entry]) -> bool:
         """Whether the newest generation is one of ours whose answer was lost; then the next counts from it."""
@@ -82,7 +93,12 @@ class Memory:
         self.head = head
         self.bad.intersection_update(other.raw for other in head)
         self._generation, self.commit = entry.manifest.generation, entry.manifest.commit
-        self._own.append(self.commit)
+        self._own += _digest(self.commit)
+        del self._own[: -WIDTH * REMEMBERED]
         self.chain = entry.manifest.parts
         self.unsure.clear()
         self.began = True
+
+
+def _digest(commit: str) -> bytes:
+    return hashlib.sha256(commit.encode()).digest()[:WIDTH]

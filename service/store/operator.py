@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from service.checkpoints import NO_SEGMENTS, Freeze, Manifest, StoreDown
+from service.checkpoints import NO_SEGMENTS, Fenced, Freeze, Manifest, StoreDown
 from service.settings import StoreSettings
-from service.snapshot import Snapshot, encode
-from service.store.connection import Server
+from service.snapshot import Encoded, Snapshot, encode
 from service.store.head import count, make_room, sealed
 from service.store.lease import read_freeze
 from service.store.scripts import FREEZE
@@ -24,7 +23,7 @@ class Operator:
 
     def __init__(self, settings: StoreSettings, name: str) -> None:
         self._settings = settings
-        self._shelf = Shelf(Server(settings), name)
+        self._shelf = Shelf(settings, name)
 
     def generations(self) -> list[Manifest | str]:
         """Newest first; a damaged one in words."""
@@ -35,29 +34,46 @@ class Operator:
 
     def segment(self, name: str) -> bytes | None:
         """A sealed segment of the history."""
-        with self._shelf.server.translated():
+        with self._shelf.server.translated("segment"):
             found: bytes | None = self._shelf.client.get(self._shelf.key(f"l:{name}"))
         return found
 
     def restate(
-        self, snapshot: Snapshot, segments: Mapping[str, bytes] = NO_SEGMENTS, origin: str = "restated"
+        self,
+        snapshot: Snapshot,
+        segments: Mapping[str, bytes] = NO_SEGMENTS,
+        origin: str = "restated",
+        *,
+        after: str | None = None,
     ) -> Manifest:
-        """Make a whole snapshot the newest generation whoever learns; that learner has to begin from it."""
+        """Make a whole snapshot the newest generation whoever learns; that learner has to begin from it.
+
+        With `after` only if that commit is what `newest` names until then; else `Fenced`.
+        """
         if not snapshot.whole:
             raise ValueError("only a whole snapshot can be restated")
         snapshot = snapshot.digested()
         encoded = encode(snapshot)
+        with self._shelf.tidied():
+            return self._restated(snapshot, encoded, segments, origin, after)
+
+    def _restated(
+        self, snapshot: Snapshot, encoded: Encoded, segments: Mapping[str, bytes], origin: str, after: str | None
+    ) -> Manifest:
         shelf, commit = self._shelf, uuid.uuid4().hex
         # Written once, before looking: the window in which the learner can come between is then small.
         part = shelf.put(shelf.key(f"g:{count(shelf.head()) + 1}:{commit}"), encoded)
         shelf.put_segments(segments)
         for _ in range(TRIES):
             held, head = shelf.look("token")
+            parent = next((entry.manifest.commit for entry in head if entry.manifest), "")
+            if after not in {None, parent}:
+                raise Fenced(f"{shelf.server.where}: generation {count(head)} was written meanwhile: look again")
             counter = (held or b"").partition(b":")[0]
             manifest = Manifest(
                 generation=count(head) + 1,
                 commit=commit,
-                parent=next((entry.manifest.commit for entry in head if entry.manifest), ""),
+                parent=parent,
                 token=f"{int(counter) + 1 if counter.isdigit() else 1}:{uuid.uuid4().hex}",
                 created=time.time(),
                 events=snapshot.events,
@@ -83,14 +99,16 @@ class Operator:
         for _ in range(TRIES):
             head = shelf.head()
             word = msgspec.json.encode(Freeze(time.time(), count(head)))
-            done = read_freeze(shelf.decide(FREEZE, keys, word, head[0].raw if head else b"", uuid.uuid4().hex))
+            done = read_freeze(
+                shelf.decide("freeze", FREEZE, keys, word, head[0].raw if head else b"", uuid.uuid4().hex)
+            )
             if done is not None:
                 return done
         raise StoreDown(f"the checkpoints at {shelf.server.where} do not stand still: {TRIES} tries were overtaken")
 
     def unfreeze(self) -> Freeze | None:
         """What it was; None if it was not frozen."""
-        with self._shelf.server.translated():
+        with self._shelf.server.translated("unfreeze"):
             was = read_freeze(self._shelf.client.get(self._shelf.key("frozen")))
             self._shelf.client.unlink(self._shelf.key("frozen"))
         return was

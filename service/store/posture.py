@@ -7,6 +7,7 @@ import redis
 
 from service.checkpoints import StoreDown
 from service.errors import BadSettings
+from service.store.trouble import DENIED
 
 log = logging.getLogger("onepass")
 
@@ -30,7 +31,9 @@ class Posture:
         node = {"target_nodes": client.get_node_from_key(key)} if hasattr(client, "get_node_from_key") else {}
         try:
             info = client.info(**node)
-        except redis.ResponseError:
+        except redis.ResponseError as error:
+            if not DENIED.search(str(error)) and "unknown command" not in str(error):
+                raise
             log.warning("Redis at %s does not let its user ask INFO: its settings are not checked", self._where)
             self._looked = True
             return

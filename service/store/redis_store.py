@@ -62,11 +62,11 @@ class RedisStore(Operator):
     def acquire(self) -> Standing:
         shelf, memory, lease = self._shelf, self._memory, self._lease
         with self._turn:
-            with shelf.server.translated():
+            with shelf.server.translated("posture"):
                 self._posture.check(shelf.client, shelf.key("head"))
             sent = time.monotonic()
             keys = [shelf.key("lease"), shelf.key("token"), shelf.key("head"), shelf.key("frozen")]
-            token, *rest = shelf.decide(ACQUIRE, keys, lease.holder, lease.milliseconds, uuid.uuid4().hex)
+            token, *rest = shelf.decide("acquire", ACQUIRE, keys, lease.holder, lease.milliseconds, uuid.uuid4().hex)
             self._token = token.decode()
             memory.chain = None
             if not token:
@@ -147,15 +147,18 @@ class RedisStore(Operator):
             if not self._token or not self._memory.began:
                 raise Fenced("the checkpoints were not acquired, or not loaded since")
             self._posture.fits(encoded.size)
-            if self._memory.unsure:
-                self._memory.find_again(self._shelf.head())
-            manifest, answer = self._write(snapshot, encoded, segments)
-            if answer == "CONFLICT" and self._memory.find_again(self._shelf.head()):
+            with self._shelf.tidied():
+                if self._memory.unsure:
+                    self._memory.find_again(self._shelf.head())
                 manifest, answer = self._write(snapshot, encoded, segments)
+                if answer == "CONFLICT" and self._memory.find_again(self._shelf.head()):
+                    manifest, answer = self._write(snapshot, encoded, segments)
         if answer == "INCOMPLETE":
             raise StoreDown(f"Redis at {self._shelf.server.where} lost a snapshot that was being written")
         if answer == "FENCED":
-            raise self._fenced("another learner or an operator has taken over")
+            raise self._fenced(
+                "the token is no longer this learner's: taken over by another or an operator, or removed"
+            )
         if answer != "OK":
             raise self._fenced("the checkpoints are not those that this learner wrote: removed or replaced")
         return manifest

@@ -1,13 +1,14 @@
 """The decisions, in Lua, so that each is made whole and at one moment; all may be sent twice.
 
-They compare strings and never look into a manifest: what falls out is worked out by the client, and holds because the
+They compare strings and never parse a manifest: what falls out is worked out by the client, and holds because the
 newest manifest is still the one the client saw.
 """
 
 ACQUIRE = """
 -- KEYS lease, token, head, frozen  ARGV holder, lease in ms, nonce of the token
 local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] then return {''} end
+-- A lease that never ends is nobody's (a dump brought it back); a user that may not ask PTTL waits.
+if holder and holder ~= ARGV[1] and redis.pcall('PTTL', KEYS[1]) ~= -1 then return {''} end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 local counter = tonumber(string.match(redis.call('GET', KEYS[2]) or '', '^(%d+):') or '0') + 1
 local token = string.format('%.0f', counter) .. ':' .. ARGV[3]
@@ -53,10 +54,21 @@ if ARGV[5] ~= '' then redis.call('SET', KEYS[3], ARGV[5], 'PX', ARGV[6]) end
 return 'OK'
 """
 
+DISCARD = """
+-- KEYS head, chunks...  ARGV commit
+-- Whether it was made is asked here and now: the answer FENCED may be that to a second sending. Without its chunks one
+-- that comes late is INCOMPLETE.
+for _, manifest in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
+  if string.find(manifest, ARGV[1], 1, true) then return 'KEPT' end
+end
+for i = 2, #KEYS do redis.call('UNLINK', KEYS[i]) end
+return 'GONE'
+"""
+
 FREEZE = """
 -- KEYS token, head, frozen  ARGV freeze, newest manifest, nonce of the token
-local frozen = redis.call('GET', KEYS[3])
-if frozen then return frozen end
+local frozen = redis.call('GET', KEYS[3]) or ''
+if frozen ~= '' then return frozen end
 if (redis.call('LINDEX', KEYS[2], 0) or '') ~= ARGV[2] then return '' end
 redis.call('SET', KEYS[3], ARGV[1])
 local counter = tonumber(string.match(redis.call('GET', KEYS[1]) or '', '^(%d+):') or '0') + 1

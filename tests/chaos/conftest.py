@@ -10,8 +10,8 @@ from tests.chaos.life import Life
 from tests.chaos.measuring import keep
 from tests.chaos.scale import CHAOS
 
-collect_ignore = [] if CHAOS else ["test_soak.py"]
-"""It takes half an hour: only in `make chaos`."""
+collect_ignore = [] if CHAOS else ["test_soak.py", "test_network_kafka.py"]
+"""They take long: only in `make chaos`."""
 
 
 LEFT_SOCKETS = "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"

@@ -37,7 +37,7 @@ PARTS = {
     "corrupt": Part(4, ("chaos/test_store_faults.py", "chaos/test_store_machine.py")),
     "malformed": Part(6, ("chaos/test_malformed.py",)),
     "logs": Part(2, ("chaos/test_logs.py",)),
-    "network": Part(5, ("chaos/test_network.py",)),
+    "network": Part(5, ("chaos/test_network.py", "chaos/test_network_kafka.py")),
     "sigterm": Part(2, ("chaos/test_sigterm.py",)),
     "soak": Part(20, ("chaos/test_soak.py",)),
     "endurance": Part(12, ("learners/test_endurance.py",)),

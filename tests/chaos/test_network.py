@@ -5,28 +5,18 @@ A reply that is lost after a commit is the worst of them: the learner cannot kno
 
 import time
 
-import pytest
-
-from service.embedded.kafka import kafka_broker
-from service.embedded.process import free_port
 from tests.chaos.proxy import proxied
-from tests.chaos.scale import CHAOS, FIGURES
+from tests.chaos.scale import FIGURES
 from tests.chaos.watcher import watched
 from tests.integration.processes import wait_for
 
 DOWN_SECONDS = 1.0
 SLOW_SECONDS = 0.2
 BACK_SECONDS = 60.0
-FETCH = b"\x00\x01"
-"""The number of Kafka's fetch request, after four bytes of length."""
 
 
 def a_commit(request):
     return b"EVAL" in request and b'"generation"' in request
-
-
-def a_fetch(request):
-    return request[4:6] == FETCH
 
 
 def test_a_reply_lost_after_the_commit(make_life, redis_server, redis_url, measured):
@@ -54,18 +44,6 @@ def test_the_link_to_redis(make_life, redis_server, redis_url, measured):
         life = make_life(f"{redis_url}/events", redis_url, "link", store_settings={"url": through(proxy)})
         answered = suffer(life, proxy, a_commit)
     measured("network to Redis: cut, silent, slow, reset, reply lost", different=0, predictions=answered, failed=0)
-
-
-@pytest.mark.skipif(not CHAOS, reason="a broker of its own: only in make chaos")
-def test_the_link_to_kafka(make_life, redis_url, tmp_path, measured):
-    port = free_port()
-    with (
-        kafka_broker(tmp_path / "kafka", advertised=port) as broker,
-        proxied(int(broker.bootstrap.rpartition(":")[2]), port) as proxy,
-    ):
-        life = make_life(f"kafka://127.0.0.1:{port}/events", redis_url, "broker")
-        answered = suffer(life, proxy, a_fetch)
-    measured("network to Kafka: cut, silent, slow, reset, reply lost", different=0, predictions=answered, failed=0)
 
 
 def suffer(life, proxy, request):

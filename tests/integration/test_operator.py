@@ -67,7 +67,7 @@ def test_frozen_it_serves_the_generation_it_was_told_and_learns_on_when_let(worl
     asked(config, "unfreeze")
     wait_for(lambda: status(process)["checkpoint"]["events"] > frozen["events"], 10, "it learns on")
     assert not status(process)["frozen"]
-    assert "frozen 1 times" in asked(config, "show")
+    assert "frozen 1 time" in asked(config, "show")
     assert proven(config)["identical"]
 
 
@@ -80,7 +80,7 @@ def test_rolled_back_it_goes_on_from_there_without_a_restart(world, positions):
     wait_for(lambda: status(process)["checkpoint"]["generation"] > made, 10, "it goes on from the new generation")
     assert process.process.poll() is None
     assert process.get("/predict", PAYMENT)[0] == 200
-    assert "rolled back 1 times" in asked(config, "show")
+    assert "rolled back 1 time" in asked(config, "show")
     lost = json.loads(asked(config, "show", "--json"))
     assert proven(config)["identical"]
     if positions == "--keep-position":

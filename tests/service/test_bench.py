@@ -1,40 +1,73 @@
 """The benchmark says what it measured, on what, and which bars it reached; the bars themselves are for `make bench`."""
 
+import logging
+
 from learners.registry import LEARNERS
-from service.bench import checkpoint
+from service.__main__ import main
+from service.bench import checkpoint, checkpoint_store
 from service.bench.learners import bench_learners
-from service.bench.report import Bar
+from service.bench.report import Bar, document
+from service.cli.bench import BENCHES, Bench
 
 
 def test_bench_learners_measures_every_learner_and_its_peers():
-    document = bench_learners(quick=True)
-    speeds = document["results"]["events_per_second"]
+    found = bench_learners(quick=True)
+    speeds = found["results"]["events_per_second"]
     for stream in ("dense10", "tokens60"):
         assert {*LEARNERS, "scaled pa1"} == speeds[stream].keys()
         assert all(row["onepass"] > 0 for row in speeds[stream].values())
         assert {"river", "vowpalwabbit"} <= speeds[stream]["pa1"].keys()
-    assert document["results"]["microseconds_by_dimension"].keys() == LEARNERS.keys() - {"pa-l1"}
-    assert document["machine"].keys() == {"cpu", "system", "python"}
-    for bar in document["bars"]:
+    assert found["results"]["microseconds_by_dimension"].keys() == LEARNERS.keys() - {"pa-l1"}
+    assert found["machine"].keys() == {"cpu", "system", "python"}
+    for bar in found["bars"]:
         assert bar.keys() == {"name", "value", "op", "goal", "ok"}
-    assert len(document["bars"]) == 3 + 2 * (len(LEARNERS) - 1)
+    assert len(found["bars"]) == 3 + 2 * (len(LEARNERS) - 1)
 
 
 def test_bench_checkpoint_measures_pauses_and_bytes(monkeypatch):
     monkeypatch.setattr(checkpoint, "SMALL", 10)
     monkeypatch.setattr(checkpoint, "LARGE", 18)
     monkeypatch.setattr(checkpoint, "stored", lambda *, quick: ({"quick": quick}, []))
-    document = checkpoint.bench_checkpoint(quick=True)
-    pauses = document["results"]["pauses"]
+    found = checkpoint.bench_checkpoint(quick=True)
+    pauses = found["results"]["pauses"]
     assert pauses.keys() == {"whole 2^10", "delta 2^10", "whole 2^18", "delta 2^18"}
     for row in pauses.values():
         assert row.keys() == {"pa1", "scaled pa1"}
         assert all(figures["milliseconds"] > 0.0 for figures in row.values())
     assert pauses["delta 2^10"]["pa1"]["megabytes"] == pauses["whole 2^10"]["pa1"]["megabytes"], "small: always whole"
-    shares = [bar for bar in document["bars"] if "bytes" in bar["name"]]
-    assert len(document["bars"]) == 6
+    shares = [bar for bar in found["bars"] if "bytes" in bar["name"]]
+    assert len(found["bars"]) == 6
     assert len(shares) == 2
     assert all(0.01 <= bar["value"] <= bar["goal"] for bar in shares)
+
+
+def test_throughput_is_measured_in_pairs_and_in_silence(redis_url, caplog):
+    caplog.set_level(logging.INFO)
+    table = checkpoint_store.throughput(redis_url, events=2_000, rounds=2)
+    assert table.keys() == {"pa1", "scaled pa1"}
+    for row in table.values():
+        assert row.keys() == {"every second", "none", "share"}
+        assert all(figure > 0.0 for figure in row.values())
+    assert [record.message for record in caplog.records if record.name == "onepass"] == []
+
+
+def test_every_learner_of_the_store_bench_has_its_bar(monkeypatch):
+    monkeypatch.setattr(checkpoint_store, "_restore", lambda *_: {"seconds": 1.0})
+    speeds = {"pa1": {"share": 0.95}, "scaled pa1": {"share": 0.5}}
+    monkeypatch.setattr(checkpoint_store, "throughput", lambda *_, **__: speeds)
+    _, bars = checkpoint_store.stored(quick=True)
+    assert [(bar.name.partition(":")[0], bar.ok) for bar in bars[1:]] == [("pa1", True), ("scaled pa1", False)]
+
+
+def test_a_missed_bar_fails_unless_it_is_only_a_look(monkeypatch, capsys):
+    results = {"speeds": {"pa1": {"every second": 25_123.456, "share": 0.51234}}}
+    monkeypatch.setitem(BENCHES, "checkpoint", Bench(lambda **_: document(results, [Bar("a", 1, ">=", 2)]), ""))
+    assert main(["bench", "checkpoint"]) == 1
+    out = capsys.readouterr().out
+    assert "every second 25,123  share 0.512" in out
+    assert "MISSED a: 1 >= 2" in out
+    assert main(["bench", "checkpoint", "--quick"]) == 0
+    assert "MISSED" in capsys.readouterr().out
 
 
 def test_a_bar_is_reached_or_not():

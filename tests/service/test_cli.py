@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import warnings
 from contextlib import closing
 
 import pytest
@@ -13,6 +14,10 @@ from redis import Redis
 
 from learners.registry import make
 from service.__main__ import COMMANDS, main
+from service.sources import open_source
+
+with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+    from kafka import KafkaAdminClient
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("ONEPASS_STORE")}
 SECONDS = 60
@@ -69,6 +74,13 @@ def test_help_has_an_example(capsys, command):
     status, out, err = asked(capsys, *command, "--help")
     assert (status, err) == (0, "")
     assert "example:\n  onepass " in out
+
+
+def test_help_says_what_is_read_and_measured(capsys):
+    assert "built again from its own log" in asked(capsys, "replay", "--help")[1]
+    out = asked(capsys, "bench", "--help")[1]
+    for word in ("beside River", "stands still", "exit status: 1 if a bar is missed, but for --quick"):
+        assert word in out
 
 
 def test_learners():
@@ -155,6 +167,11 @@ WRONG = {
     "flag and config": (("replay", "WORDS", "--learner", "pa1", "--config", {}), "--learner", "--config"),
     "produce to nowhere": (("produce", "WORDS", "--to", "nowhere"), "kafka://"),
     "produce to a file": (("produce", "WORDS", "--to", "file:///x"), "kafka://"),
+    "partitions of a stream": (
+        ("produce", "WORDS", "--to", "redis://127.0.0.1:1/0/s", "--partitions", "2"),
+        "--partitions",
+    ),
+    "no partitions": (("produce", "WORDS", "--to", "kafka://127.0.0.1:1/t", "--partitions", "0"), "--partitions"),
     "rate": (("produce", "WORDS", "--to", "redis://127.0.0.1:1/0/s", "--rate", "0"), "--rate"),
 }
 
@@ -209,6 +226,24 @@ def test_replay_in_words(words, capsys):
     assert (status, err) == (0, "")
     assert "200 events, " in out
     assert "\nstate " in out
+
+
+def test_produce_says_that_it_made_the_topic(words, kafka, make_topic, capsys):
+    there = make_topic(1)
+    missing = f"{there}-more"
+    line = ("produce", words, "--to", missing)
+    status, out, err = asked(capsys, *line, "--partitions", "3")
+    assert (status, err) == (0, "")
+    assert f"made topic {missing.rpartition('/')[2]} with 3 partitions\n" in out
+    assert "made" not in asked(capsys, *line)[1]
+    with closing(open_source(missing, "earliest")) as source:
+        assert len(source.lag()) == 3
+    with KafkaAdminClient(bootstrap_servers=kafka.bootstrap) as admin:
+        admin.delete_topics([missing.rpartition("/")[2]])
+    status, out, err = asked(capsys, "produce", words, "--to", there, "--partitions", "3")
+    assert status == 0
+    assert "was there already: --partitions changes nothing" in err
+    assert out == f"200 events to {there}\n"
 
 
 def test_a_produced_stream_teaches_what_a_replay_does(tmp_path, redis_url):

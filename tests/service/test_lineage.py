@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service import lineage as module
-from service.lineage import Broken, Frozen, Lineage, Lost, Recorder, Rolled, Run, history, segments_of
+from service.lineage import Broken, Frozen, Lineage, Lost, Recorder, Rolled, Run, gathered, history, segments_of
 from service.sources.contract import Gap, Record
 
 some = settings(max_examples=150, derandomize=True, deadline=None)
@@ -173,9 +173,30 @@ def test_a_segment_that_is_gone_or_damaged_is_named(chain, which, flip):
     with pytest.raises(Broken, match=order[which][:12]):
         list(history(lineage, damaged.get))
     assert list(segments_of(lineage, damaged.get)) == order[:which]
+    assert order[which][:12] in gathered(lineage, damaged.get)[1]
+    assert gathered(lineage, segments.get) == (segments, "")
 
 
-@pytest.mark.parametrize("content", [b"", b"no zlib", zlib.compress(b"{}"), zlib.compress(b'["", [["walk", 1]]]')])
+OTHER_FORMS = [
+    b"",
+    b"no zlib",
+    *map(
+        zlib.compress,
+        (
+            b"{}",
+            b'["", [["walk", 1]]]',
+            b'["\xff", []]',
+            b'["../x", []]',
+            b'["%s\n", []]' % (b"0" * 64),
+            b'["", [["run", "0", "0", "%s", 1]]]' % (b"9" * 1001),
+            b'["", [["run", "0", "0", "1", -1]]]',
+            b'["", [["run", "0", "0", "1", %s]]]' % (b"9" * 30),
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("content", OTHER_FORMS)
 def test_a_segment_of_another_form_is_broken(content):
     name = hashlib.sha256(content).hexdigest()
     with pytest.raises(Broken, match=name[:12]):

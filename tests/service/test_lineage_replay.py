@@ -14,7 +14,7 @@ from versions_world import World, asked, events
 
 from service import lineage as lineage_module
 from service.lineage import Frozen
-from service.sources import open_sink
+from service.sources import create_log, open_sink
 from service.sources.contract import Entry
 
 with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
@@ -47,6 +47,7 @@ def test_the_same_model_comes_out(world, capsys):
     assert (older["identical"], older["records"]) == (True, 60)
     assert older["rebuilt"]["state_digest"] != out["rebuilt"]["state_digest"]
     words = replayed(capsys, world)
+    assert words.startswith("generation 3: 180 records in 1 run\n")
     assert words.endswith("\nidentical\n")
     assert words.count(out["rebuilt"]["state_digest"]) == 2
 
@@ -175,3 +176,42 @@ def test_a_topic_of_several_partitions(tmp_path, redis_url, kafka, make_topic, c
     assert "from position 0 " in err
     assert "it holds 5 to" in err
     assert "on_lost" not in err, "that is advice for a learner"
+    with KafkaAdminClient(bootstrap_servers=kafka.bootstrap) as admin:
+        admin.delete_records({TopicPartition(url.rpartition("/")[2], 1): -1})
+    oldest = json.loads(asked(capsys, "checkpoints", "list", "--json", "--config", world.config)[1])[-1]["generation"]
+    line = ("checkpoints", "rollback", "--to", oldest, "--config", world.config)
+    status, _, err = asked(capsys, *line, "--from-then")
+    assert status == 2
+    assert "what follows the checkpoint was deleted; give --keep-position" in err
+    assert asked(capsys, *line, "--from-then", "--force")[0] == 0
+    assert asked(capsys, *line, "--keep-position")[0] == 0
+
+
+def test_a_topic_that_was_made_anew(tmp_path, redis_url, kafka, make_topic, capsys):
+    """Shorter or longer than it was: it is another topic, and that is what is said."""
+    url = make_topic(1)
+    world = reconfigured(tmp_path, redis_url, url)
+    with closing(open_sink(url)) as sink:
+        sink.append([Entry(line.encode()) for line in events(100)])
+    learned(world)
+    topic = url.rpartition("/")[2]
+    with KafkaAdminClient(bootstrap_servers=kafka.bootstrap) as admin:
+        admin.delete_topics([topic])
+    create_log(url)
+    for count in (40, 200):
+        with closing(open_sink(url)) as sink:
+            sink.append([Entry(line.encode()) for line in events(count)])
+        err = replayed(capsys, world, status=3)
+        assert "it is another topic than the one that was read" in err
+        assert err.count("\n") == 1
+
+
+def test_a_stream_that_was_made_anew(tmp_path, redis_url, capsys):
+    world = reconfigured(tmp_path, redis_url, f"{redis_url}/events")
+    with Redis.from_url(redis_url) as client:
+        for line in events(100):
+            client.xadd("events", {"value": line})
+        learned(world)
+        client.delete("events")
+        client.xadd("events", {"value": "x"}, id="1-1")
+        assert "it is another stream" in replayed(capsys, world, status=3)

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -259,8 +260,59 @@ def test_a_snapshot_of_another_model_is_refused(other):
 def test_arrays_that_do_not_fit_are_refused():
     snapshot = taken(build("pa1"))
     snapshot.arrays.pop(next(name for name in snapshot.arrays if name.startswith("state/")))
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(Mismatch, match="do not fit"):
         build("pa1").restore(snapshot)
+
+
+HOSTILE = {
+    "an array of no part": (lambda s: s._replace(arrays=s.arrays | {"evil/x": np.zeros(1)}), "has not: 'evil/x'"),
+    "an array of a strange name": (lambda s: s._replace(arrays=s.arrays | {"a\nb": np.zeros(1)}), r"has not: 'a\\nb'"),
+    "an array too many": (lambda s: s._replace(arrays=s.arrays | {"state/x": np.zeros(1)}), "has not: 'state/x'"),
+    "outcomes that are none": (
+        lambda s: s._replace(arrays=s.arrays | {"progress/recent": np.full(1000, 255, np.uint8)}),
+        "cannot be",
+    ),
+    "too many classes": (lambda s: s._replace(classes=["x", "y", "z", "q"]), "4 classes, the configuration allows 3"),
+    "a class twice": (lambda s: s._replace(classes=["x", "x"]), "a class twice"),
+    "classes without names": (lambda s: s._replace(classes=["x"]), "cannot be"),
+    **{
+        f"no settings of the {part}": (
+            lambda s, part=part: s._replace(model={name: s.model[name] for name in s.model if name != part}),
+            f"with which settings of '{part}'",
+        )
+        for part in ("learner", "features", "label")
+    },
+    "strange settings": (lambda s: s._replace(model=s.model | {"a\nb": 1}), r"settings of 'a\\nb'"),
+}
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize(("change", "words"), HOSTILE.values(), ids=HOSTILE)
+def test_a_snapshot_that_cannot_be_is_refused(change, words, scaled):
+    case = ({"kind": "scaled", "base": ONE_VS_REST} if scaled else ONE_VS_REST, HASHED, GROW)
+    first, second = build(*case), build(*case)
+    first.learn(stream(GROW))
+    second.learn(stream(GROW, 0, 7))
+    before = everything(second)
+    with pytest.raises(Mismatch, match=words) as caught:
+        second.restore(change(taken(first)))
+    assert "\n" not in str(caught.value)
+    assert everything(second) == before
+
+
+def test_a_binary_model_has_no_classes():
+    with pytest.raises(Mismatch, match="1 classes, the configuration allows 0"):
+        build("pa1").restore(taken(build("pa1"))._replace(classes=["x"]))
+
+
+def test_other_limits_are_another_model():
+    """They reject other events of the same log."""
+    narrow = Model(make("pa1"), HASHED, Label(), Decoder(HASHED, Label(), Limits(max_features=3)))
+    snapshot = taken(build("pa1"))
+    with pytest.raises(Mismatch, match="other settings of 'limits'"):
+        narrow.restore(snapshot)
+    older = {part: snapshot.model[part] for part in snapshot.model if part != "limits"}
+    narrow.restore(snapshot._replace(model=older))
 
 
 IMPOSSIBLE = {

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from learners.learner import state_digest
 from learners.registry import make
+from service import snapshot as module
 from service.events import Decoder
 from service.lineage import Frozen, Lineage, Lost, Rolled, Run
 from service.model import Model
 from service.settings import Features, Label, Limits
-from service.snapshot import DTYPES, MAGIC, BadSnapshot, Snapshot, decode, encode, merge
+from service.snapshot import DTYPES, MAGIC, BadSnapshot, Snapshot, Unwritable, decode, encode, merge
 from service.sources.contract import BEGINNING, Bookmark
 
 some = settings(max_examples=80, derandomize=True, deadline=None)
@@ -64,14 +65,15 @@ SNAPSHOTS = st.builds(
     model=st.dictionaries(st.text(), JSON, max_size=3),
     classes=st.lists(st.text(), max_size=4),
     bookmark=st.builds(Bookmark, TEXTS, TEXTS),
-    lineage=st.builds(Lineage, st.text(), st.integers(0, 2**32 - 1), st.lists(ENTRIES, max_size=4).map(tuple)),
+    lineage=st.builds(
+        Lineage, st.sampled_from(["", "0f" * 32]), st.integers(0, 2**32 - 1), st.lists(ENTRIES, max_size=4).map(tuple)
+    ),
     rejects=st.dictionaries(st.text(), NUMBERS, max_size=3),
     state_digest=st.none() | st.text(),
     arrays=st.builds(
-        lambda arrays, events, errors: arrays | {"progress/events": events, "progress/errors": errors},
+        lambda arrays, counts: arrays | {"progress/events": max(counts), "progress/errors": min(counts)},
         st.dictionaries(st.text(), arrays(), max_size=4),
-        COUNT,
-        COUNT,
+        st.tuples(COUNT, COUNT),
     ),
     sliced=st.just(()),
 )
@@ -215,7 +217,54 @@ def test_a_header_longer_than_the_data(length):
         decode(sealed(MAGIC + struct.pack("<Q", length) + in_bytes(small({}))[16:-32]))
 
 
+def test_a_header_beyond_the_limit(monkeypatch):
+    """It is not written, and one that was is named for what it is."""
+    data = in_bytes(small())
+    monkeypatch.setattr(module, "LONGEST_HEADER", 100)
+    with pytest.raises(BadSnapshot, match=r"a header of \d+ bytes; no more than 100 are read"):
+        decode(data)
+    with pytest.raises(Unwritable, match="no more than 100"):
+        encode(small())
+
+
+def test_what_could_not_be_read_is_not_written():
+    with pytest.raises(Unwritable, match="nobody could read"):
+        encode(small()._replace(bookmark=Bookmark({"0": "9" * 1001}, {})))
+
+
+COUNTS = {
+    "events below 0": (np.array([-1]), np.array([0])),
+    "errors below 0": (np.array([3]), np.array([-1])),
+    "more errors than events": (np.array([3]), np.array([4])),
+    "no numbers": (np.array([np.nan]), np.array([np.nan])),
+    "numbers of another type": (np.array([3.0]), np.array([1])),
+}
+
+
+@pytest.mark.parametrize(("events", "errors"), COUNTS.values(), ids=COUNTS)
+def test_counts_that_cannot_be_are_refused(events, errors):
+    data = in_bytes(small({"progress/events": events, "progress/errors": errors}))
+    with pytest.raises(BadSnapshot, match=r"cannot be|another shape or type"):
+        decode(data)
+
+
 HEADERS = {
+    "a position too long": lambda header: header["bookmark"].update(positions={"0": "9" * 1001}),
+    "a partition too long": lambda header: header["bookmark"].update(positions={"9" * 1001: "0"}),
+    "a mark too long": lambda header: header["bookmark"].update(marks={"0": "9" * 1001}),
+    "an entry too long": lambda header: header["lineage"].update(entries=[["run", "0", "0", "9" * 1001, 1]]),
+    "records below 0": lambda header: header["lineage"].update(entries=[["run", "0", "0", "1", -1]]),
+    "records beyond any": lambda header: header["lineage"].update(entries=[["run", "0", "0", "1", 2**63]]),
+    "a checksum beyond any": lambda header: header["lineage"].update(checksum=2**32),
+    "a sealed name too short": lambda header: header["lineage"].update(sealed="ab"),
+    "a sealed name of no hash": lambda header: header["lineage"].update(sealed="../" + "a" * 61),
+    "a sealed name and a line": lambda header: header["lineage"].update(sealed="a" * 64 + "\n"),
+    "rejects below 0": lambda header: header.update(rejects={"type": -1}),
+    "rejects beyond any": lambda header: header.update(rejects={"type": 10**30}),
+    "slots that are sliced": lambda header: (
+        header.update(sliced=["slots"]),
+        header["arrays"].append(["slots", "<i8", [0]]),
+    ),
     "unknown field": lambda header: header.update(more=1),
     "missing field": lambda header: header.pop("bookmark"),
     "positions not text": lambda header: header["bookmark"].update(positions={"0": 12}),

@@ -105,3 +105,31 @@ def test_newest_passes_over_damaged_manifests(redis_url, client, operator):
             store.save(whole(n))
     client.lset("{m:m}:head", 0, b"\xff" * 100)
     assert operator.newest().generation == 2
+
+
+def test_restated_only_after_what_was_seen(redis_url, client, operator):
+    with closing(opened(redis_url)) as store:
+        first = store.save(whole(1))
+        seen = operator.newest()
+        second = store.save(whole(2))
+        with pytest.raises(Fenced, match="generation 2 was written meanwhile"):
+            operator.restate(whole(9), after=seen.commit)
+        assert manifests(client) == [second, first]
+        assert [key for key in client.scan_iter() if client.ttl(key) > 60] == []
+        assert store.save(whole(3)).generation == 3, "and nobody is fenced"
+        assert operator.restate(whole(9), after=operator.newest().commit).generation == 4
+
+
+def test_restated_only_after_what_was_seen_though_it_comes_between(redis_url, client, operator):
+    """The learner's commit is made between the look and the commit."""
+    with closing(opened(redis_url)) as store:
+        first = store.save(whole(1))
+
+        def overtaken(real, *arguments):
+            if len(manifests(client)) == 1:
+                store.save(whole(2))
+            return real.eval(*arguments)
+
+        with Broken(operator, eval=overtaken), pytest.raises(Fenced, match="meanwhile"):
+            operator.restate(whole(9), after=first.commit)
+        assert [manifest.events for manifest in manifests(client)] == [2, 1]
