@@ -4,7 +4,7 @@ import argparse
 import sys
 import time
 
-from service.checkpoints import Manifest
+from service.checkpoints import Fenced, Manifest
 from service.cli.kept import advice_cut, check_fits, check_log, generation
 from service.cli.tables import counted, frozen, spelled
 from service.errors import BadSettings
@@ -14,6 +14,8 @@ from service.settings import Settings
 from service.snapshot import Snapshot
 from service.sources.contract import SourceDown, SourceLost
 from service.store import RedisStore
+
+TRIES = 5
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,10 +32,18 @@ def rollback(store: RedisStore, settings: Settings, arguments: argparse.Namespac
     if newest is None or newest.generation == earlier.generation:
         raise BadSettings(f"generation {earlier.generation} is the newest: there is nothing to go back from")
     check_fits(snapshot, settings)
-    words = Rolled(earlier.generation, newest.generation, time.time())
-    bookmark = store.read(newest).bookmark if arguments.keep_position else None
     gone = "" if arguments.keep_position else _gone(settings, snapshot, earlier, force=arguments.force)
-    manifest = store.restate(*rolled_back(snapshot, words, bookmark), f"rollback to {earlier.generation}")
+    for left in reversed(range(TRIES)):
+        words = Rolled(earlier.generation, newest.generation, time.time())
+        bookmark = store.read(newest).bookmark if arguments.keep_position else None
+        changed = rolled_back(snapshot, words, bookmark)
+        try:
+            manifest = store.restate(*changed, f"rollback to {earlier.generation}", after=newest.commit)
+            break
+        except Fenced as error:  # a learner wrote meanwhile: what is left behind is a newer one
+            newest = store.newest()
+            if newest is None or not left:
+                raise BadSettings("the learner writes faster than this reads: freeze it first") from error
     print(f"generation {manifest.generation} has the state of generation {earlier.generation}: {counts(manifest)}")
     if bookmark is not None:
         print(_left_out(newest, passed_over(snapshot.bookmark, bookmark)))
