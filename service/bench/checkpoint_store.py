@@ -34,7 +34,7 @@ def stored(*, quick: bool) -> tuple[dict[str, Any], list[Bar]]:
     """Figures and bars."""
     with tempfile.TemporaryDirectory() as folder, redis_server(Path(folder)) as server:
         back = _restore(server.url, 1 if quick else 3)
-        speeds = throughput(server.url, events=60_000 if quick else 250_000, rounds=1 if quick else 7)
+        speeds = throughput(server.url, events=60_000 if quick else 150_000, rounds=2 if quick else 11)
     return {"restore": back, "throughput": speeds}, [
         Bar(f"restore of 2^{LARGE} weights, in s", back["seconds"], "<=", 10.0),
         *(
@@ -89,13 +89,19 @@ def throughput(url: str, events: int, rounds: int) -> dict[str, dict[str, float]
                 order = (1.0, NEVER) if turn % 2 else (NEVER, 1.0)
                 model = f"{name} {turn}"
                 pairs[name].append({pace: _speed(url, "payments", f"{model} {pace}", learner, pace) for pace in order})
+    return {name: _row(taken) for name, taken in pairs.items()}
+
+
+def _row(pairs: list[dict[float, float]]) -> dict[str, float]:
+    """Medians, and between which shares the middle half of the pairs lies: how much of it is noise."""
+    shares = [pair[1.0] / pair[NEVER] for pair in pairs]
+    low, middle, high = statistics.quantiles(shares, n=4, method="inclusive")
     return {
-        name: {
-            "every second": statistics.median(pair[1.0] for pair in taken),
-            "none": statistics.median(pair[NEVER] for pair in taken),
-            "share": statistics.median(pair[1.0] / pair[NEVER] for pair in taken),
-        }
-        for name, taken in pairs.items()
+        "every second": statistics.median(pair[1.0] for pair in pairs),
+        "none": statistics.median(pair[NEVER] for pair in pairs),
+        "share": middle,
+        "from": low,
+        "to": high,
     }
 
 

@@ -46,8 +46,9 @@ def test_throughput_is_measured_in_pairs_and_in_silence(redis_url, caplog):
     table = checkpoint_store.throughput(redis_url, events=2_000, rounds=2)
     assert table.keys() == {"pa1", "scaled pa1"}
     for row in table.values():
-        assert row.keys() == {"every second", "none", "share"}
+        assert row.keys() == {"every second", "none", "share", "from", "to"}
         assert all(figure > 0.0 for figure in row.values())
+        assert row["from"] <= row["share"] <= row["to"]
     assert [record.message for record in caplog.records if record.name == "onepass"] == []
 
 
