@@ -32,3 +32,15 @@ def passed_over(earlier: Bookmark, later: Bookmark) -> list[Lost]:
             events = max(0, int(end) - int(start)) if counted else 0
             stretches.append(Lost(key.rpartition("/")[2], start, end, events, "rolled_back"))
     return stretches
+
+
+def learned_already(earlier: Bookmark, later: Bookmark) -> list[Lost]:
+    """Stretches that the earlier state has learned and that would come again at the later bookmark."""
+    if earlier.marks.get("") != later.marks.get(""):
+        return []
+    return [lost for lost in passed_over(earlier, later) if lost.start and _place(lost.end) < _place(lost.start)]
+
+
+def _place(position: str) -> tuple[int, ...]:
+    """Offsets, and the ids of a stream, as numbers in order."""
+    return tuple(int(part) for part in position.split("-") if part.isdecimal())

@@ -9,7 +9,7 @@ from service.cli.kept import advice_cut, check_fits, check_log, generation
 from service.cli.tables import counted, frozen, spelled
 from service.errors import BadSettings
 from service.lineage import Lost, Rolled
-from service.rollback import passed_over, rolled_back
+from service.rollback import learned_already, passed_over, rolled_back
 from service.settings import Settings
 from service.snapshot import Snapshot
 from service.sources.contract import SourceDown, SourceLost
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     way = parser.add_mutually_exclusive_group(required=True)
     way.add_argument("--from-then", action="store_true", help="its positions too: what came after is learned again")
     way.add_argument("--keep-position", action="store_true", help="go on where the log is: what came after stays out")
-    parser.add_argument("--force", action="store_true", help="even if the log no longer has what came after")
+    parser.add_argument("--force", action="store_true", help="even if that loses or repeats events")
 
 
 def rollback(store: RedisStore, settings: Settings, arguments: argparse.Namespace) -> None:
@@ -36,6 +36,8 @@ def rollback(store: RedisStore, settings: Settings, arguments: argparse.Namespac
     for left in reversed(range(TRIES)):
         words = Rolled(earlier.generation, newest.generation, time.time())
         bookmark = store.read(newest).bookmark if arguments.keep_position else None
+        if bookmark is not None and not arguments.force:
+            _check_not_twice(earlier, learned_already(snapshot.bookmark, bookmark))
         changed = rolled_back(snapshot, words, bookmark)
         try:
             manifest = store.restate(*changed, f"rollback to {earlier.generation}", after=newest.commit)
@@ -56,6 +58,14 @@ def rollback(store: RedisStore, settings: Settings, arguments: argparse.Namespac
         print(f"it is {frozen(store.frozen)}: nothing is learned until unfreeze")
     elif not gone:
         print("a learner that runs begins from it by itself")
+
+
+def _check_not_twice(earlier: Manifest, stretches: list[Lost]) -> None:
+    for lost in stretches:
+        raise BadSettings(
+            f"generation {earlier.generation} has learned partition {lost.partition} up to {lost.start}, and the "
+            f"newest positions are at {lost.end}: what lies between would be learned twice; use --from-then, or --force"
+        )
 
 
 def _gone(settings: Settings, snapshot: Snapshot, earlier: Manifest, *, force: bool) -> str:

@@ -195,7 +195,8 @@ class RedisSource:
     def _loss(self, state: "State") -> tuple[Loss | None, int]:
         """Why the stream no longer fits, and how many entries are known to be gone."""
         at = _order(self._at)
-        if at > _order(state.newest):
+        fewer = self._number is not None and state.added is not None and state.added < self._number
+        if at > _order(state.newest) or fewer:
             return "recreated", 0
         with down(self._where):
             here = self._redis.xrange(self._stream, self._at, self._at) if self._sum is not None else []

@@ -363,7 +363,9 @@ def test_rollback_where_the_position_is_the_same(ask):
 def test_a_position_kept_that_lies_before_is_said(ask):
     """The state has learned beyond it."""
     ask("rollback", "--to", 1, "--from-then")
-    out = ask("rollback", "--to", 3, "--keep-position")
+    said = ask("rollback", "--to", 3, "--keep-position", status=2)
+    assert "partition 0 up to 120, and the newest positions are at 40: what lies between would be learned twice" in said
+    out = ask("rollback", "--to", 3, "--keep-position", "--force")
     assert "partition 0 from 120 to 40, which is back: unless the log was made anew, that is learned a second" in out
 
 
