@@ -9,7 +9,7 @@ from redis import Redis
 from stores import made, opened, whole
 
 from service.checkpoints import Freeze, Standing
-from service.cli.checkpoints import _since
+from service.cli.tables import frozen
 from service.store.lease import read_freeze
 
 
@@ -54,7 +54,7 @@ def test_a_word_that_cannot_be_read_still_holds(raw):
 def test_a_word_that_can_be_read_can_be_told(since):
     word = read_freeze(json.dumps({"since": since, "generation": 2**63 - 1}).encode())
     assert word == Freeze(since, 2**63 - 1)
-    assert "at generation" in _since(word)
+    assert "at generation" in frozen(word)
 
 
 def test_an_empty_word_is_none_for_everyone(redis_url, client):
