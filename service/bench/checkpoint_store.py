@@ -117,7 +117,7 @@ def _quiet() -> Iterator[None]:
     """A service of a second says nothing that anybody needs, unless it is a warning."""
     log = logging.getLogger("onepass")
     level = log.level
-    log.setLevel(logging.WARNING)
+    log.setLevel(logging.ERROR)
     try:
         yield
     finally:

@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -203,23 +204,28 @@ def test_a_process_that_is_killed_leaves_whole_files(tmp_path, turn):
     assert not list(tmp_path.glob("*.part"))
 
 
-@pytest.fixture
+@contextmanager
 def little_space():
-    """Files of this process may have 4096 bytes: the kernel's own refusal, as of a full disk."""
+    """Files of this process may have 4096 bytes: the kernel's own refusal, as of a full disk.
+
+    No fixture: it would hold while pytest writes its own report.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    signal.signal(signal.SIGXFSZ, handler)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
 
 
-@pytest.mark.usefixtures("little_space")
 def test_a_full_disk_is_an_error_and_leaves_what_was_there(tmp_path):
     copies = folder_of(tmp_path)
     saved(copies, 1)
-    with pytest.raises(OSError, match="too large"):
-        copies.save(2, encode(snapshot(2, size=10_000)), {})
+    large = encode(snapshot(2, size=10_000))
+    with pytest.raises(OSError, match="too large"), little_space():
+        copies.save(2, large, {})
     assert names(tmp_path) == ["m-000000000001.onepass"]
     assert copies.newest()[0] == 1
     saved(copies, 3)
