@@ -114,7 +114,7 @@ def _fill(url: str, events: int) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """A service of a second says nothing that anybody needs, unless it is a warning."""
+    """A service of a second says nothing that anybody needs, unless it is an error."""
     log = logging.getLogger("onepass")
     level = log.level
     log.setLevel(logging.ERROR)
