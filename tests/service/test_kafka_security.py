@@ -216,8 +216,10 @@ def test_tls_to_a_plain_listener_is_told(secured):
 
 def test_password_file_is_read_when_connecting(secured, tmp_path):
     path = tmp_path / "password"
+    path.touch()
     url = secured.url("SASL_SSL", "by-file")
     options = Options(security=secured.security("SASL_SSL", password=None, password_file=path))
+    path.unlink()  # as while a secret is being replaced
     check_told(url, options, "password_file .* cannot be read")
     path.write_text(f"{PASSWORD}\nand a remark\n")
     create_log(url, options)
@@ -226,7 +228,9 @@ def test_password_file_is_read_when_connecting(secured, tmp_path):
 
 
 def test_files_that_are_not_there_are_told(secured, tmp_path):
+    (tmp_path / "none.pem").touch()
     options = Options(security=secured.security("SSL", ca_file=tmp_path / "none.pem"))
+    (tmp_path / "none.pem").unlink()
     check_told(secured.url("SSL"), options, "none.pem cannot be used")
 
 

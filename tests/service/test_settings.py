@@ -314,3 +314,23 @@ def test_the_process_environment_is_the_default(tmp_path, monkeypatch):
 def test_defaults():
     assert Limits().max_abs == 1e100
     assert Features() == Features(columns=(), text=(), ngrams=1, bits=18, bias=True, flat=False)
+
+
+@pytest.mark.parametrize(
+    ("security", "words"),
+    [
+        ({"protocol": "SASL_SSL", "username": "u"}, "needs username, and password or password_file"),
+        ({"username": "u", "password": "p", "password_file": __file__}, "leave one out"),
+        ({"protocol": "SSL", "ca_file": "/none/such.pem"}, "ca_file"),
+        ({"username": "u", "password_file": "/none/such"}, "password_file"),
+        ({"protocol": "SSL", "cert_file": __file__}, "go together"),
+    ],
+)
+def test_security_that_cannot_work_is_refused_at_the_start(loaded, security, words):
+    with pytest.raises(BadSettings, match=words):
+        loaded({"source": {"url": "kafka://h:1/t", "security": security}})
+
+
+def test_a_group_given_as_a_single_value_is_told_so(loaded):
+    with pytest.raises(BadSettings, match=r"store\.copies: needs a group of settings"):
+        loaded({"store": {"url": "redis://h:1/0", "copies": "/tmp/c"}})
