@@ -13,7 +13,7 @@ from typing import Any, Literal
 import uvicorn
 
 from learners.warmup import warm
-from service.api import make_app
+from service.api import Context, make_app
 from service.copies import CopyFolder
 from service.errors import BadSettings, Protective, Unfinished, Unsaved, refused
 from service.events import Decoder
@@ -68,9 +68,9 @@ class Service:
             self._work = self._worker(self._work, until_end=until_end, start_fresh=start_fresh)
         self._socket = _bound(settings.api.host, settings.api.port)
         self.port = self._socket.getsockname()[1]
-        app = make_app(
-            settings, self._decoder, self.model, self._metrics, self.health, predicts=role in {"run", "serve"}
-        )
+        door = Decoder(settings.features, settings.label, settings.limits)
+        context = Context(settings, door, self.model, self._metrics, self.health)
+        app = make_app(context, predicts=role != "learn")
         self._server = _Server(
             uvicorn.Config(
                 app,

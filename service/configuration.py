@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from learners.registry import first_error, nearest
 from service.errors import BadSettings
-from service.settings import Group, Settings
+from service.groups import Group
+from service.settings import Settings
 
 PREFIX = "ONEPASS_"
 NOT_SETTINGS = {"ONEPASS_DATA", "ONEPASS_CACHE_DIR", "ONEPASS_FAILPOINT"}

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 
 from service.checkpoints import Corrupt, Store, StoreDown
 from service.health import Health
@@ -44,7 +45,11 @@ class Follower:
         self._health.frozen = self._store.frozen is not None
         self._health.trouble = "" if newest else "no checkpoint yet: start a learner of this model"
         serving = self._health.checkpoint
-        if newest is None or newest.commit == self._damaged or (serving and newest.commit == serving.commit):
+        if newest is None or newest.commit == self._damaged:
+            return
+        asked = time.monotonic()
+        if serving and newest.commit == serving.commit:
+            self._health.confirmed_at = asked
             return
         try:
             manifest, snapshot = newest, self._store.read(newest)
@@ -58,6 +63,8 @@ class Follower:
             if found is None:
                 return
             manifest, snapshot, _ = found
-        self._model.restore(snapshot)
+        self._model.restore(snapshot, manifest)
         self._health.checkpoint = manifest
+        if manifest is newest:
+            self._health.confirmed_at = asked
         self._health.ready = True

@@ -30,6 +30,14 @@ class Health:
     moved_at: float = field(default_factory=time.monotonic)
     """When the learner last learned something, or had nothing to learn, or was told not to."""
 
+    confirmed_at: float | None = None
+    """On a replica: when the store last said that what is served is the newest generation."""
+
+    @property
+    def stale_seconds(self) -> float:
+        """For how long there may have been something newer to serve; 0 where the learner itself answers."""
+        return 0.0 if self.confirmed_at is None else max(0.0, time.monotonic() - self.confirmed_at)
+
     @property
     def checkpoint_age(self) -> float | None:
         return None if self.checkpoint is None else max(0.0, time.time() - self.checkpoint.created)

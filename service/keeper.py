@@ -205,6 +205,7 @@ class Keeper:
             return None
         self._recorder.stored(saving.segments)
         self._health.checkpoint = manifest
+        self._model.saved(manifest.generation)
         self._health.store_up, self.trouble = True, ""
         return saving.snapshot.bookmark
 

@@ -1,36 +1,27 @@
 """`Model`: a learner, its state, its classes and its honest counts, behind one lock."""
 
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel
 
 from learners.batch import Array
-from learners.compose.one_vs_rest import OneVsRest
 from learners.evaluation import Progress, fresh_progress, record
 from learners.kernels import ACCEPTED, REFUSALS
 from learners.learner import REWROTE, Learner, flatten, restore, slot_arrays
 from learners.outputs import predicted
-from learners.registry import make
-from service.differences import differences
-from service.errors import Protective
+from service.checkpoints import Manifest
 from service.events import Decoder, Event, batch
+from service.fitting import Mismatch, check_classes, check_settings
 from service.labels import Labels
 from service.lineage import Lineage
-from service.settings import Features, Label, Limits
+from service.settings import Features, Label
 from service.snapshot import SLOTS, Snapshot
 from service.sources.contract import Bookmark
 from service.touched import Touched, frozen
-
-REQUIRED = ("learner", "features", "label")
-"""Settings that every checkpoint tells; limits came later."""
-
-
-class Mismatch(Protective):
-    """A checkpoint that was made with other settings than the configuration has, or is not one of such a model."""
 
 
 class Outcome(NamedTuple):
@@ -46,15 +37,29 @@ class Outcome(NamedTuple):
 class Prediction(NamedTuple):
     label: str | int | None
     score: float | None
+    """Of the positive class, or of the label answered with."""
+    probability: float | None
+    """Calibrated: that the event is of the positive class; of several classes, that the label is right."""
+    scores: dict[str, float] | None = None
+    """Of every class seen so far, when there are several."""
+
+
+class Served(NamedTuple):
+    """Which state an answer is of: what a replica serves can be had again from its generation."""
+
     version: int
-    """Events learned before this prediction."""
+    """Events learned before."""
+    generation: int
+    """The newest checkpoint; on a replica the very one that answers."""
+    made: float
+    """When that state came to be, in seconds since the epoch."""
 
 
 class Model:
     """Learns and predicts; each call holds the lock for one batch, so predictions wait microseconds."""
 
     def __init__(self, learner: Learner, features: Features, label: Label, decoder: Decoder) -> None:
-        _check_classes(learner, label)
+        check_classes(learner, label)
         self.learner = learner.settled(decoder.slots)
         self.made_with: dict[str, Any] = {
             "learner": self.learner.model_dump(mode="json"),
@@ -76,6 +81,7 @@ class Model:
             self.labels = Labels(self._label)
             self.rejects: dict[str, int] = {}
             self._touched = Touched(self._dim)
+            self._generation, self._made = 0, time.time()
 
     def learn(self, events: Sequence[Event]) -> Outcome:
         """Predict, count, update, in order; an event that cannot be learned changes nothing and is named."""
@@ -95,6 +101,7 @@ class Model:
             if (moved & REWROTE).any():
                 self._touched.everything = True
             errors = record(self.progress, y, scores)
+            self._made = time.time()
             return Outcome(int(y.size), errors, self.learner.updates(self.state) - before, refused)
 
     def _number(self, event: Event) -> float | None:
@@ -109,21 +116,35 @@ class Model:
             for reason in reasons:
                 self.rejects[reason] = self.rejects.get(reason, 0) + 1
 
-    def predict(self, events: Sequence[Event]) -> list[Prediction | str]:
+    def predict(self, events: Sequence[Event]) -> tuple[Served, list[Prediction | str]]:
         """Score without changing anything; a reason instead of a prediction for a row that the learner refuses."""
         X = batch(events)
         codes = self.learner.refusals(X)
         with self._lock:
             scores = self.learner.scores(self.state, X)
-            version = int(self.progress.events[0])
-            guesses = predicted(scores).tolist()
-            best = scores if scores.ndim == 1 else scores.max(axis=1)
-            return [
-                REFUSALS[codes[row]]
-                if codes[row] != ACCEPTED
-                else Prediction(self.labels.label(guesses[row]), _finite(best[row]), version)
-                for row in range(X.size)
-            ]
+            names, served = self.labels, self._served()
+        guesses = predicted(scores).tolist()
+        best = scores if scores.ndim == 1 else scores.max(axis=1, initial=-np.inf)
+        answers: list[Prediction | str] = []
+        for row, code in enumerate(codes.tolist()):
+            if code != ACCEPTED:
+                answers.append(REFUSALS[code])
+                continue
+            by_class = None if scores.ndim == 1 else _by_class(names.names, scores[row])
+            answers.append(Prediction(names.label(guesses[row]), _finite(best[row]), None, by_class))
+        return served, answers
+
+    def served(self) -> Served:
+        with self._lock:
+            return self._served()
+
+    def _served(self) -> Served:
+        return Served(int(self.progress.events[0]), self._generation, self._made)
+
+    def saved(self, generation: int) -> None:
+        """A checkpoint of this state, or of one it came from, is the newest."""
+        with self._lock:
+            self._generation = generation
 
     def examine(self, events: Sequence[Event]) -> tuple[Array, Array]:
         """Numbers and scores of labelled events, without learning from them; unknown labels and refused rows left out.
@@ -176,8 +197,8 @@ class Model:
         with self._lock:
             self._touched.put_back(snapshot.arrays.get(SLOTS))
 
-    def restore(self, snapshot: Snapshot) -> None:
-        """Become what the snapshot holds; one that does not fit is a `Mismatch`, and changes nothing."""
+    def restore(self, snapshot: Snapshot, manifest: Manifest | None = None) -> None:
+        """Become what the snapshot holds, whole and at once; one that does not fit is a `Mismatch`."""
         self.check(snapshot)
         parts: dict[str, dict[str, Any]] = {"state": {}, "progress": {}}
         for path, array in snapshot.arrays.items():
@@ -195,51 +216,21 @@ class Model:
             self.state, self.progress = state, progress
             self.labels, self.rejects = Labels(self._label, snapshot.classes), dict(snapshot.rejects)
             self._touched.take()
+            if manifest is not None:
+                self._generation, self._made = manifest.generation, manifest.created
 
     def check(self, snapshot: Snapshot) -> None:
         """Refuse other settings, strange arrays and classes that cannot be; their shapes are seen by `restore`."""
-        if missing := [part for part in REQUIRED if part not in snapshot.model]:
-            raise Mismatch(f"the checkpoint does not say with which settings of '{missing[0]}' it was made")
-        theirs = {part: _read_today(part, made_with) for part, made_with in snapshot.model.items()}
-        mine = {part: self.made_with.get(part) for part in theirs}
-        if different := differences(mine, theirs):
-            told = " ".join("; ".join(different).split())[:500]
-            raise Mismatch(
-                f"the checkpoint was made with other settings: {told}; use another `name`, or the old settings"
-            )
+        check_settings(self.made_with, snapshot)
         if strange := sorted(snapshot.arrays.keys() - self._arrays().keys()):
             raise Mismatch(f"the checkpoint has an array that this model has not: {strange[0][:80]!r}")
         if wrong := self.labels.wrong(snapshot.classes):
             raise Mismatch(f"the checkpoint is not one of this model: {wrong}")
 
 
-def _check_classes(learner: Learner, label: Label) -> None:
-    """A class without a column would be learned into another's, or into nothing."""
-    inner: Learner | None = learner
-    while inner is not None and not isinstance(inner, OneVsRest):
-        inner = getattr(inner, "base", None)
-    if inner is None and label.classes == "grow":
-        raise ValueError("label.classes: grow needs a learner of kind one_vs_rest")
-    if inner is not None and label.classes == "binary":
-        raise ValueError("a learner of kind one_vs_rest needs label.classes: grow")
-    if inner is not None and inner.max_classes < label.max_classes:
-        raise ValueError(
-            f"one_vs_rest has max_classes {inner.max_classes}, the label {label.max_classes}; set both to the same"
-        )
-
-
-def _read_today(part: str, made_with: Any) -> Any:
-    """Settings of a checkpoint as this version writes them: a parameter that came later has its default."""
-    readers: dict[str, Callable[[Any], BaseModel]] = {
-        "learner": make,
-        "features": Features.model_validate,
-        "label": Label.model_validate,
-        "limits": Limits.model_validate,
-    }
-    try:
-        return readers[part](made_with).model_dump(mode="json") if part in readers else made_with
-    except ValueError:
-        return made_with
+def _by_class(names: list[str], scores: Array) -> dict[str, float]:
+    """Of the classes seen so far; the others have columns too, at −inf."""
+    return {name: score for name, score in zip(names, scores.tolist(), strict=False) if score > -np.inf}
 
 
 def _finite(score: float) -> float | None:

@@ -71,7 +71,7 @@ class Restart:
         for broken in found.broken:
             log.error("%s; an older generation is used", broken)
             self._metrics.checkpoint_corrupt()
-        self._model.restore(found.snapshot)
+        self._model.restore(found.snapshot, found.manifest)
         self._health.checkpoint = found.manifest
         log.info("restored generation %s: %s events", found.manifest.generation, f"{found.snapshot.events:,}")
         return Begin(found.snapshot.bookmark, Recorder(found.snapshot.lineage, segments))

@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     FilePath,
     PlainSerializer,
@@ -20,6 +18,8 @@ from pydantic import (
 
 from learners.learner import Learner
 from learners.registry import make
+from service.api_settings import Api
+from service.groups import Group
 
 RESERVED = {"features", "id", "ts", "weight"}
 """Fields of an event that have their own meaning."""
@@ -32,10 +32,6 @@ def without_password(url: str) -> str:
 
 Address = Annotated[str, Field(repr=False), PlainSerializer(without_password)]
 """A URL that may hold a password, and so is shown nowhere as it is."""
-
-
-class Group(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True, allow_inf_nan=False)
 
 
 class Features(Group):
@@ -195,15 +191,6 @@ class StoreSettings(Group):
     copies: Copies | None = None
 
 
-class Api(Group):
-    host: str = "127.0.0.1"
-    port: int = Field(default=8000, ge=0, le=65535)
-    max_body: PositiveInt = 1_048_576
-    """Bytes of a request's body."""
-    max_batch: PositiveInt = 1_000
-    """Instances of one /predict/batch."""
-
-
 class Settings(Group):
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")
     """Redis keys, metric label `model`."""
@@ -216,6 +203,8 @@ class Settings(Group):
     dead_letters: DeadLetters | None = None
     store: StoreSettings
     api: Api = Api()
+    names: int = Field(default=65_536, ge=0, le=1_048_576)
+    """Names of hashed features that are kept with the model, so that explanations can name slots; 0 keeps none."""
     poll_records: int = Field(default=500, ge=1, le=100_000)
     """Most events learned between two looks at the stop signal, the clock and waiting predictions."""
 

@@ -5,7 +5,8 @@ from contextlib import closing
 from service.checkpoints import Corrupt, Manifest
 from service.errors import BadSettings, refused
 from service.events import Decoder
-from service.model import Mismatch, Model
+from service.fitting import Mismatch
+from service.model import Model
 from service.places import own
 from service.settings import Settings
 from service.snapshot import Snapshot

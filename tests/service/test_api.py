@@ -7,11 +7,11 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.api import make_app
+from service.api import Context, make_app
+from service.api.routes import ROUTES
 from service.checkpoints import Manifest, Part
 from service.configuration import parse
 from service.events import Decoder
@@ -50,7 +50,9 @@ class Client:
         saved = Manifest(7, "c", "p", "t", time.time(), 2, 0, "digest", (Part("blob", 100, "sha"),))
         self.health = Health(ready=ready, source_up=True, store_up=True, lag={"0": 3, "1": 4}, checkpoint=saved)
         self.metrics = Metrics(CollectorRegistry(), settings.name)
-        self.app = make_app(settings, decoder, self.model, self.metrics, self.health, predicts=predicts)
+        self.model.saved(7)
+        context = Context(settings, decoder, self.model, self.metrics, self.health)
+        self.app = make_app(context, predicts=predicts)
 
     def ask(self, method: str, path: str, content: Any = None, **headers: str) -> httpx.Response:
         async def send() -> httpx.Response:
@@ -91,10 +93,11 @@ def test_predict(client):
     assert reply.status_code == 200
     assert reply.headers["content-type"] == "application/json"
     answer = reply.json()
-    assert answer.keys() == {"label", "score", "model"}
+    assert answer.keys() == {"label", "score", "probability", "model"}
     assert answer["label"] == "fraud"
     assert answer["score"] > 0
-    assert answer["model"] == {"name": "m", "version": 2, "generation": 7}
+    assert answer["model"].items() >= {"name": "m", "version": 2, "generation": 7, "stale_seconds": 0}.items()
+    assert 0 <= answer["model"]["age_seconds"] < 60
     assert client.post("/predict", {"features": {"amount": -3, "note": "fine"}}).json()["label"] == "fine"
 
 
@@ -102,7 +105,10 @@ def test_predict_batch_answers_as_predict_does(client):
     instances = [{"features": {"amount": n}} for n in range(-3, 4)]
     reply = client.post("/predict/batch", {"instances": instances})
     assert reply.status_code == 200
-    assert reply.json() == {"predictions": [client.post("/predict", one).json() for one in instances]}
+    alone = [client.post("/predict", one).json() for one in instances]
+    told = reply.json()["predictions"]
+    assert [answer | {"model": None} for answer in told] == [answer | {"model": None} for answer in alone]
+    assert {answer["model"]["version"] for answer in [*told, *alone]} == {2}
     assert client.post("/predict/batch", {"instances": []}).json() == {"predictions": []}
 
 
@@ -408,10 +414,8 @@ def test_every_reference_of_the_document_resolves(document):
         assert isinstance(resolved({"$ref": reference}, document), dict)
 
 
-def test_the_document_has_every_route_and_no_other(client, document):
-    routes = {
-        (route.path, method) for route in client.app.routes if isinstance(route, APIRoute) for method in route.methods
-    }
+def test_the_document_has_every_route_and_no_other(document):
+    routes = {(route.path, route.method) for route in ROUTES}
     described = {(path, method.upper()) for path, methods in document["paths"].items() for method in methods}
     assert described == routes
     assert len(routes) >= 6
@@ -441,7 +445,8 @@ def test_replies_are_as_declared(client, document, method, path, body, status, r
     operation = document["paths"][path][method.lower()]
     declared = operation["responses"][str(reply.status_code)]
     assert declared["description"]
-    assert reply.status_code == (status if ready or path in {"/healthz", "/status", "/metrics"} else 503)
+    before_ready = status == 413 or path in {"/healthz", "/status", "/metrics"}
+    assert reply.status_code == (status if ready or before_ready else 503)
     kind = reply.headers["content-type"].partition(";")[0]
     assert kind in declared.get("content", {kind: {}})
     schema = declared.get("content", {}).get(kind, {}).get("schema", {})
@@ -456,7 +461,8 @@ def test_replies_are_as_declared(client, document, method, path, body, status, r
 
 def test_the_check_of_replies_can_fail(document):
     prediction = {"$ref": "#/components/schemas/Prediction"}
-    good = {"label": "a", "score": 1.0, "model": {"name": "m", "version": 1, "generation": 1}}
+    model = {"name": "m", "version": 1, "generation": 1, "age_seconds": 0.1, "stale_seconds": 0}
+    good = {"label": "a", "score": 1.0, "probability": None, "model": model}
     assert conforms(good, prediction, document)
     assert not conforms({"label": "a", "score": 1.0}, prediction, document)
     assert not conforms(good | {"score": "1"}, prediction, document)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from learners.learner import flatten
 from learners.registry import make
 from service.events import Decoder, Event
+from service.fitting import Mismatch
 from service.lineage import Lineage
-from service.model import Mismatch, Model, Prediction
+from service.model import Model, Prediction
 from service.settings import Features, Label, Limits
 from service.snapshot import Snapshot, decode, encode
 from service.sources.contract import BEGINNING
@@ -71,10 +72,10 @@ def test_predicting_changes_no_bit(case):
     for part in ([], stream(case[2])):
         model.learn(part)
         before = everything(model)
-        first = model.predict([*stream(case[2])[:5], *odd])
+        _, first = model.predict([*stream(case[2])[:5], *odd])
         assert everything(model) == before
-        assert model.predict([*stream(case[2])[:5], *odd]) == first
-        assert [model.predict([one])[0] for one in [*stream(case[2])[:5], *odd]] == first, "alone or together"
+        assert model.predict([*stream(case[2])[:5], *odd])[1] == first
+        assert [model.predict([one])[1][0] for one in [*stream(case[2])[:5], *odd]] == first, "alone or together"
 
 
 @every_case
@@ -183,7 +184,7 @@ def test_an_empty_batch():
         model = build(learner, features, label)
         before = everything(model)
         assert model.learn([]) == (0, 0, 0, [])
-        assert model.predict([]) == []
+        assert model.predict([])[1] == []
         assert everything(model) == before
 
 
@@ -197,23 +198,23 @@ def test_rejects_are_counted_by_reason():
 
 def test_predictions_are_labels_with_the_version():
     model = build("perceptron", label=Label(positive="fraud", negative="fine"))
-    assert model.predict([event(a=1)]) == [Prediction("fraud", 0.0, 0)]
+    assert model.predict([event(a=1)])[1] == [Prediction("fraud", 0.0, None)]
     model.learn([event("fine", a=1), event("fraud", b=1)])
-    (first, second) = model.predict([event(a=1), event(b=5)])
-    assert (first.label, first.version) == ("fine", 2)
+    served, (first, second) = model.predict([event(a=1), event(b=5)])
+    assert (first.label, served.version) == ("fine", 2)
     assert first.score < 0.0
-    assert (second.label, second.version) == ("fraud", 2)
+    assert second.label == "fraud"
 
 
 def test_a_refused_row_is_answered_with_the_reason():
-    (fine, refused) = build("pa1").predict([event(a=1), event(a=1e60)])
+    _, (fine, refused) = build("pa1").predict([event(a=1), event(a=1e60)])
     assert isinstance(fine, Prediction)
     assert refused == "numeric"
 
 
 def test_before_any_class_there_is_no_answer():
     model = build(ONE_VS_REST, label=GROW)
-    assert model.predict([event(a=1), event()]) == [Prediction(None, None, 0)] * 2
+    assert model.predict([event(a=1), event()])[1] == [Prediction(None, None, None, {})] * 2
 
 
 def test_classes_grow_up_to_the_limit():
@@ -222,7 +223,7 @@ def test_classes_grow_up_to_the_limit():
     assert outcome.refused == [(4, "label")]
     assert model.labels.names == ["y", "x", "z"]
     assert outcome.errors >= 3, "the event that brings a class is an error"
-    assert {model.predict([event(a=n)])[0].label for n in range(6)} <= {"x", "y", "z"}
+    assert {model.predict([event(a=n)])[1][0].label for n in range(6)} <= {"x", "y", "z"}
     assert taken(model).classes == ["y", "x", "z"]
 
 

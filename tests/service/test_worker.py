@@ -16,13 +16,14 @@ from learners.registry import make
 from service.checkpoints import NO_SEGMENTS, Corrupt, Fenced, Freeze, Loaded, Remembered, Standing, StoreDown
 from service.errors import Unfinished, Unsaved
 from service.events import Decoder
+from service.fitting import Mismatch
 from service.follower import Follower
 from service.health import Health
 from service.keeper import Keeper
 from service.letters import Letters
 from service.lineage import Frozen, Lost, Run
 from service.metrics import Metrics
-from service.model import Mismatch, Model
+from service.model import Model
 from service.pace import Pace
 from service.restart import Restart
 from service.settings import Features, Label, Limits

@@ -1,0 +1,22 @@
+"""What the handlers of requests work with."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from service.events import Decoder
+from service.health import Health
+from service.metrics import Metrics
+from service.model import Model
+from service.settings import Settings
+from service.sources.contract import Sink
+
+
+class Context(NamedTuple):
+    settings: Settings
+    decoder: Decoder
+    """The door's own: what it remembers of names must not depend on what is learned, nor the reverse."""
+    model: Model
+    metrics: Metrics
+    health: Health
+    open_log: Callable[[], Sink] | None = None
+    """How to append to the log that is learned from; None where it cannot be (a file)."""

@@ -1,0 +1,51 @@
+"""`/predict` and `/predict/batch`: through the log's own decoder, so that learning and serving cannot skew."""
+
+import time
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.api.context import Context
+from service.api.problems import Problem, json_reply
+from service.events import Event, Reject
+from service.model import Prediction, Served
+
+T = TypeVar("T", Event, list[Event])
+
+
+async def predict(context: Context, request: Request) -> Response:
+    event = accepted(context.decoder.instance(await request.body()))
+    served, (answer,) = context.model.predict([event])
+    return json_reply(told(answer) | {"model": model_of(context, served)})
+
+
+async def predict_batch(context: Context, request: Request) -> Response:
+    events = accepted(context.decoder.instances(await request.body(), context.settings.api.max_batch))
+    served, answers = context.model.predict(events)
+    model = model_of(context, served)
+    return json_reply({"predictions": [told(answer) | {"model": model} for answer in answers]})
+
+
+def accepted(decoded: T | Reject) -> T:
+    if isinstance(decoded, Reject):
+        raise Problem(422, decoded.reason, decoded.message)
+    return decoded
+
+
+def told(answer: Prediction | str) -> dict[str, Any]:
+    if isinstance(answer, str):
+        raise Problem(422, answer, Reject(answer).message)
+    document = {"label": answer.label, "score": answer.score, "probability": answer.probability}
+    return document if answer.scores is None else document | {"scores": answer.scores}
+
+
+def model_of(context: Context, served: Served) -> dict[str, Any]:
+    """Which state answered, and how old it is."""
+    return {
+        "name": context.settings.name,
+        "version": served.version,
+        "generation": served.generation,
+        "age_seconds": round(max(0.0, time.time() - served.made), 3),
+        "stale_seconds": round(context.health.stale_seconds, 3),
+    }

@@ -1,0 +1,23 @@
+"""Replies in JSON, and the one form of every error: `{"error": {"code", "message"}}`, which never repeats the input."""
+
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+
+class Problem(Exception):
+    """A request that cannot be answered as asked."""
+
+    def __init__(self, status: int, code: str, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message = status, code, message
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+    def reply(self) -> Response:
+        document = {"error": {"code": self.code, "message": self.message}}
+        return Response(msgspec.json.encode(document), self.status, self.headers, "application/json")
+
+
+def json_reply(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")

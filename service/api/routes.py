@@ -1,0 +1,37 @@
+"""The table of routes: what is asked where, by whom, and in which role. Router, guard and OpenAPI all follow it."""
+
+from collections.abc import Awaitable, Callable
+from typing import Literal, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.api import predictions, views
+from service.api.context import Context
+
+Scope = Literal["predict", "events", "metrics", "admin"]
+Handler = Callable[[Context, Request], Awaitable[Response]]
+
+
+class Route(NamedTuple):
+    method: Literal["GET", "POST"]
+    path: str
+    scope: Scope | None
+    """What a key must be good for; None: open to all."""
+    handler: Handler
+    takes: str | None
+    """The shape of the body, by its name in `openapi`."""
+    gives: str
+    """The shape of a good reply; `text` for plain text."""
+    predicts: bool = False
+    """Answers from the model: not in the role `learn`, and 503 until the model is ready."""
+
+
+ROUTES = (
+    Route("POST", "/predict", "predict", predictions.predict, "Instance", "Prediction", predicts=True),
+    Route("POST", "/predict/batch", "predict", predictions.predict_batch, "Instances", "Predictions", predicts=True),
+    Route("GET", "/status", "metrics", views.status, None, "Status"),
+    Route("GET", "/metrics", "metrics", views.metrics, None, "text"),
+    Route("GET", "/healthz", None, views.healthz, None, "Word"),
+    Route("GET", "/readyz", None, views.readyz, None, "Word"),
+)

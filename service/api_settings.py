@@ -1,0 +1,41 @@
+"""Settings of the HTTP side: where it listens, what a request may be, and who may ask."""
+
+from pydantic import Field, FilePath, PositiveFloat, PositiveInt
+
+from service.groups import Group
+
+
+class Tls(Group):
+    """HTTPS, with a client's certificate asked for where `client_ca_file` is given."""
+
+    cert_file: FilePath
+    key_file: FilePath
+    client_ca_file: FilePath | None = None
+    """Certificates that a client's own must lead to; without it clients need none."""
+
+
+class Admin(Group):
+    host: str = "127.0.0.1"
+    port: int = Field(default=8001, ge=0, le=65535)
+
+
+class Api(Group):
+    host: str = "127.0.0.1"
+    port: int = Field(default=8000, ge=0, le=65535)
+    max_body: PositiveInt = 1_048_576
+    """Bytes of a request's body."""
+    max_batch: PositiveInt = 1_000
+    """Instances of one /predict/batch."""
+    max_in_flight: PositiveInt = 256
+    """Requests that are answered at the same time; one more is told 503 at once. Idle connections do not count."""
+    header_seconds: PositiveFloat = 5.0
+    """Time for a request's headers, from their first byte, or from the connection on."""
+    body_seconds: PositiveFloat = 10.0
+    """Time for a request's body, from the end of its headers."""
+    idle_seconds: PositiveFloat = 75.0
+    """How long a connection may stay open between two requests."""
+    keys_file: FilePath | None = None
+    """Hashed keys and what they are good for, written by `onepass keys`; read anew when it changes."""
+    tls: Tls | None = None
+    admin: Admin | None = None
+    """Freeze, unfreeze and roll back over HTTP, on a port of their own; needs a key with the scope `admin`."""
