@@ -3,6 +3,7 @@
 Counters are this process's own and start at 0; what a checkpoint restores is a gauge, since after a rollback it falls.
 """
 
+import time
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import cast, get_args
@@ -74,6 +75,8 @@ class Metrics:
         self._kafka_up = gauge("kafka_up", "Whether the broker answers; only where the log is Kafka.")
         self._source_up = gauge("source_up", "Whether the log answers.")
         self._redis_up = gauge("redis_up", "Whether the store answers.")
+        self._age = gauge("predict_model_age_seconds", "Age of the state that predictions are made with.")
+        self._stale = gauge("predict_model_stale_seconds", "For how long there may have been a newer one to serve.")
         self._ready = gauge("ready", "Whether predictions are served.")
         self._build = gauge("build_info", "Always 1.", "version")
         self.checkpoint_seconds = histogram("checkpoint_seconds", "Time to write a checkpoint.", CHECKPOINT_BUCKETS)
@@ -136,6 +139,8 @@ class Metrics:
         self._lease.labels(self._model).set(health.lease_held)
         self._frozen.labels(self._model).set(health.frozen)
         self._ready.labels(self._model).set(health.ready)
+        self._age.labels(self._model).set(max(0.0, time.time() - model.served().made))
+        self._stale.labels(self._model).set(health.stale_seconds)
         lag = health.lag if len(health.lag) <= PARTITIONS else {"all": sum(health.lag.values())}
         for partition, behind in lag.items():
             self._lag.labels(self._model, partition).set(behind)

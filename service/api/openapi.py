@@ -110,8 +110,9 @@ def document(name: str, routes: Sequence[Route]) -> dict[str, Any]:
 
 
 def _operation(route: Route) -> dict[str, Any]:
-    if route.gives == "text":
-        good: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
+    if route.gives in {"text", "html"}:
+        kind = "text/plain" if route.gives == "text" else "text/html"
+        good: dict[str, Any] = {kind: {"schema": {"type": "string"}}}
     else:
         good = {"application/json": {"schema": {"$ref": f"#/components/schemas/{route.gives}"}}}
     operation: dict[str, Any] = {

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api import predictions, views
+from service.api import page, predictions, views
 from service.api.context import Context
 
 Scope = Literal["predict", "events", "metrics", "admin"]
@@ -22,7 +22,7 @@ class Route(NamedTuple):
     takes: str | None
     """The shape of the body, by its name in `openapi`."""
     gives: str
-    """The shape of a good reply; `text` for plain text."""
+    """The shape of a good reply; `text` for plain text, `html` for a page."""
     predicts: bool = False
     """Answers from the model: not in the role `learn`, and 503 until the model is ready."""
 
@@ -32,6 +32,7 @@ ROUTES = (
     Route("POST", "/predict/batch", "predict", predictions.predict_batch, "Instances", "Predictions", predicts=True),
     Route("GET", "/status", "metrics", views.status, None, "Status"),
     Route("GET", "/metrics", "metrics", views.metrics, None, "text"),
+    Route("GET", "/", None, page.page, None, "html"),
     Route("GET", "/healthz", None, views.healthz, None, "Word"),
     Route("GET", "/readyz", None, views.readyz, None, "Word"),
 )
