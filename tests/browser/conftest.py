@@ -1,0 +1,48 @@
+"""A real browser: Chromium without a window."""
+
+import os
+import shutil
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None and os.environ.get("CI") == "true":
+        pytest.fail("no Chromium: apt-get install chromium", pytrace=False)
+    if found is None:
+        pytest.skip("THE PAGE WAS NOT TESTED: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """One window's pages, and what went wrong or abroad in them."""
+
+    def __init__(self, context):
+        self._context = context
+        self.faults = []
+        self.asked = []
+
+    def tab(self):
+        page = self._context.new_page()
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("console", self._noted)
+        page.on("request", lambda request: self.asked.append(request.url))
+        return page
+
+    def _noted(self, message):
+        # A refused request is told on the console by the browser itself; that is no fault of the page.
+        if message.type in {"error", "warning"} and "Failed to load resource" not in message.text:
+            self.faults.append(message.text)
+
+
+@pytest.fixture
+def visit(chromium):
+    context = chromium.new_context()
+    yield Visit(context)
+    context.close()

@@ -1,0 +1,96 @@
+"""The page as a reader sees it: asked for a key once a tab, live numbers, an explained prediction, nothing from abroad."""
+
+from itertools import islice
+
+import pytest
+from playwright.sync_api import expect
+
+from service.cli.payments import payments
+from service.sources import open_sink
+from service.sources.contract import Entry
+from tests.integration.processes import free_port, onepass, running, write_config
+
+FEATURES = '{"amount": 420.5, "attempts": 6, "country": "br"}'
+
+
+def feed(url, events):
+    sink = open_sink(f"{url}/payments")
+    sink.append([Entry(event) for event in events])
+    sink.close()
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """A file of keys, and the keys themselves by name."""
+    path = tmp_path / "keys.yaml"
+    made = {}
+    for name, scopes in {"reader": ["metrics", "predict"], "caller": ["predict"]}.items():
+        flags = [flag for scope in scopes for flag in ("--scope", scope)]
+        done = onepass("keys", "new", "--file", path, "--name", name, *flags)
+        assert done.returncode == 0, done.stderr
+        made[name] = done.stdout.strip().split()[-1]
+    return path, made
+
+
+def test_a_key_is_asked_for_once_and_kept_for_the_tab(visit, redis_url, tmp_path, keys):
+    path, made = keys
+    stream = payments(7, 0)
+    feed(redis_url, list(islice(stream, 300)))
+    api = {"port": free_port(), "keys_file": str(path)}
+    config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url, api=api)
+    with running("run", config) as process:
+        process.answers("/readyz", 200, 60)
+        home = f"http://127.0.0.1:{process.port}/"
+        page = visit.tab()
+        page.goto(home)
+        expect(page.locator("#door")).to_be_visible()
+        expect(page.locator("#view")).to_be_hidden()
+
+        page.fill("#key", "op_wrong")
+        page.press("#key", "Enter")
+        expect(page.locator("#trouble")).not_to_be_empty()
+        expect(page.locator("#view")).to_be_hidden()
+
+        page.fill("#key", made["reader"])
+        page.press("#key", "Enter")
+        expect(page.locator("#view")).to_be_visible()
+        expect(page.locator("#door")).to_be_hidden()
+        expect(page.locator("#numbers")).to_contain_text("300")
+        feed(redis_url, list(islice(stream, 45)))
+        expect(page.locator("#numbers")).to_contain_text("345")
+
+        page.reload()
+        expect(page.locator("#view")).to_be_visible()
+        assert made["reader"] not in page.content()
+
+        other = visit.tab()
+        other.goto(home)
+        expect(other.locator("#door")).to_be_visible()
+        other.fill("#key", made["caller"])
+        other.press("#key", "Enter")
+        expect(other.locator("#trouble")).not_to_be_empty()
+        expect(other.locator("#view")).to_be_hidden()
+    assert visit.faults == []
+    assert all(url.startswith(home) for url in visit.asked)
+
+
+def test_without_keys_it_is_open_and_explains_a_prediction(visit, redis_url, tmp_path):
+    feed(redis_url, list(islice(payments(8, 0), 2000)))
+    config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url)
+    with running("run", config) as process:
+        process.answers("/readyz", 200, 60)
+        page = visit.tab()
+        page.goto(f"http://127.0.0.1:{process.port}/")
+        expect(page.locator("#numbers")).to_contain_text("2,000")
+        expect(page.locator("#weights")).to_contain_text("amount")
+        page.fill("#features", "{")
+        page.click("#ask button")
+        expect(page.locator("#answer")).to_have_text("this is not JSON")
+        page.fill("#features", FEATURES)
+        page.click("#ask button")
+        expect(page.locator("#answer")).to_contain_text("probability")
+        expect(page.locator("#contributions")).to_contain_text("country=br")
+        page.fill("#features", '{"amount": "much"}')
+        page.click("#ask button")
+        expect(page.locator("#answer")).to_contain_text("must be a number")
+    assert visit.faults == []
