@@ -198,7 +198,7 @@ def test_rejects_are_counted_by_reason():
 
 def test_predictions_are_labels_with_the_version():
     model = build("perceptron", label=Label(positive="fraud", negative="fine"))
-    assert model.predict([event(a=1)])[1] == [Prediction("fraud", 0.0, None)]
+    assert model.predict([event(a=1)])[1] == [Prediction("fraud", 0.0, 0.5)]
     model.learn([event("fine", a=1), event("fraud", b=1)])
     served, (first, second) = model.predict([event(a=1), event(b=5)])
     assert (first.label, served.version) == ("fine", 2)
@@ -335,3 +335,4 @@ def test_every_array_of_the_state_is_in_the_snapshot(case):
     arrays = taken(model).arrays
     assert {f"state/{name}" for name in flatten(model.state)} <= arrays.keys()
     assert {f"progress/{name}" for name in flatten(model.progress)} <= arrays.keys()
+    assert {f"calibration/{name}" for name in flatten(model.calibration)} <= arrays.keys()
