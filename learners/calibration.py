@@ -18,7 +18,7 @@ from learners.kernels import kernel
 from learners.learner import restore
 from learners.outputs import predicted
 
-FADING = 1.0 / 3000
+FADING = 1.0 / 2000
 """What a cell loses of its mass and hits with each event: the last few thousand decide."""
 
 EARLY, EVERY = 512, 16
