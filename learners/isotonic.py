@@ -96,8 +96,9 @@ def draw(rate: Array, used: int, mass: Array, hits: Array, unit: float, total: A
             pooled_hits += h[blocks]
         m[blocks], h[blocks], last[blocks] = pooled, pooled_hits, k
         blocks += 1
-    first, level = 0, 0.0
+    first = 0
     for block in range(blocks):
-        level = max(level, h[block] / m[block])  # rounding may not make it fall
-        rate[first : last[block] + 1] = level
+        rate[first : last[block] + 1] = (
+            h[block] / m[block]
+        )  # rises: a rounded product is below only if the exact one is
         first = last[block] + 1

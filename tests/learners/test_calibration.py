@@ -14,7 +14,7 @@ from learners.calibration import (
     probabilities,
     restored_calibration,
 )
-from learners.isotonic import CELLS, PRIOR
+from learners.isotonic import CELLS, PRIOR, _join, read
 from learners.learner import flatten, state_digest
 
 ODD = [0.0, -0.0, 1.0, 5e-324, -5e-324, 1e-300, 1e150, -1e150, 1.7e308, -1.7e308, 1.0 + 2**-52, np.inf, -np.inf]
@@ -242,6 +242,21 @@ def test_a_cell_that_faded_to_nothing_can_be_joined():
     found = calibrate(calibration, np.ones(3), np.array([0.5, 1.5, 1.25]), np.ones(3))
     assert ((found > 0.0) & (found < 1.0)).all()
     again(calibration)
+
+
+def test_rounding_does_not_lift_the_curve_above_its_points():
+    rng = np.random.default_rng(8)
+    at = np.array([-1e150, 1.0])  # 0.5 is as far from the first as the second is
+    for rates in np.sort(rng.random((20_000, 2)) ** 3, axis=1):
+        assert rates[0] <= read(2, at, rates, 0.5) <= rates[1]
+
+
+def test_rounding_does_not_put_a_joint_cell_beyond_its_two():
+    rng = np.random.default_rng(9)
+    for first, second in rng.normal(size=(20_000, 2)):
+        score = np.array([first])
+        _join(score, np.array([1e-300]), np.zeros(1), 0, second, 1.0, 0.0)
+        assert min(first, second) <= score[0] <= max(first, second)
 
 
 def sigmoid(z):
