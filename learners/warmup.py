@@ -3,16 +3,17 @@
 import numpy as np
 
 from learners.batch import Batch
+from learners.calibration import calibrate, fresh_calibration, probabilities
 from learners.learner import Learner
 from learners.registry import LEARNERS, make
 
 
 def warm(learner: Learner) -> None:
-    """Run each method of a settled learner once, on a throw-away state."""
-    state = learner.init(3)
+    """Run each method of a settled learner once, and the calibrator on its scores, on throw-away states."""
+    state, calibration, y = learner.init(3), fresh_calibration(), np.array([1.0, 0.0])
     X = Batch.from_rows([([0, 1], [1.0, 0.5]), ([0, 2], [1.0, 2.0])])
-    learner.learn(state, X, np.array([1.0, 0.0]))
-    learner.scores(state, X)
+    calibrate(calibration, y, learner.learn(state, X, y), X.weights)
+    probabilities(calibration, learner.scores(state, X))
 
 
 class Columns:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.batch import Array
+from learners.calibration import calibrate, fresh_calibration, probabilities, restored_calibration
 from learners.evaluation import Progress, fresh_progress, record
 from learners.kernels import ACCEPTED, REFUSALS
 from learners.learner import REWROTE, Learner, flatten, restore, slot_arrays
@@ -78,6 +79,7 @@ class Model:
         with self._lock:
             self.state = self.learner.init(self._dim)
             self.progress = fresh_progress()
+            self.calibration = fresh_calibration()
             self.labels = Labels(self._label)
             self.rejects: dict[str, int] = {}
             self._touched = Touched(self._dim)
@@ -101,6 +103,7 @@ class Model:
             if (moved & REWROTE).any():
                 self._touched.everything = True
             errors = record(self.progress, y, scores)
+            calibrate(self.calibration, y, scores, X.weights)
             self._made = time.time()
             return Outcome(int(y.size), errors, self.learner.updates(self.state) - before, refused)
 
@@ -122,6 +125,7 @@ class Model:
         codes = self.learner.refusals(X)
         with self._lock:
             scores = self.learner.scores(self.state, X)
+            sure = probabilities(self.calibration, scores).tolist()
             names, served = self.labels, self._served()
         guesses = predicted(scores).tolist()
         best = scores if scores.ndim == 1 else scores.max(axis=1, initial=-np.inf)
@@ -131,7 +135,7 @@ class Model:
                 answers.append(REFUSALS[code])
                 continue
             by_class = None if scores.ndim == 1 else _by_class(names.names, scores[row])
-            answers.append(Prediction(names.label(guesses[row]), _finite(best[row]), None, by_class))
+            answers.append(Prediction(names.label(guesses[row]), _finite(best[row]), _finite(sure[row]), by_class))
         return served, answers
 
     def served(self) -> Served:
@@ -177,7 +181,7 @@ class Model:
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """All that is learned and counted, by the names it has in a snapshot; not copied."""
-        parts = (("state", self.state), ("progress", self.progress))
+        parts = (("state", self.state), ("progress", self.progress), ("calibration", self.calibration))
         return {name: array for part, arrays in parts for name, array in flatten(arrays, f"{part}/").items()}
 
     def snapshot(self, bookmark: Bookmark, lineage: Lineage, *, whole: bool) -> Snapshot:
@@ -200,22 +204,25 @@ class Model:
     def restore(self, snapshot: Snapshot, manifest: Manifest | None = None) -> None:
         """Become what the snapshot holds, whole and at once; one that does not fit is a `Mismatch`."""
         self.check(snapshot)
-        parts: dict[str, dict[str, Any]] = {"state": {}, "progress": {}}
+        parts: dict[str, dict[str, Any]] = {"state": {}, "progress": {}, "calibration": {}}
         for path, array in snapshot.arrays.items():
             part, _, name = path.partition("/")
             parts[part][name] = array
         try:
             state = restore(self.learner.init(self._dim), parts["state"])
             progress: Progress = restore(fresh_progress(), parts["progress"])
+            older = not parts["calibration"]  # it is younger than the format
+            calibration = fresh_calibration() if older else restored_calibration(parts["calibration"])
         except ValueError as error:
             raise Mismatch(f"the checkpoint is not one of this model: {error}") from error
         seen: Any = parts["state"].get("base/seen", parts["state"].get("seen"))  # of one_vs_rest, scaled or not
         if (progress.recent > 1).any() or (not self.labels.binary and seen[len(snapshot.classes) :].any()):
             raise Mismatch("the checkpoint is not one of this model: it has outcomes or classes that cannot be")
         with self._lock:
-            self.state, self.progress = state, progress
+            self.state, self.progress, self.calibration = state, progress, calibration
             self.labels, self.rejects = Labels(self._label, snapshot.classes), dict(snapshot.rejects)
             self._touched.take()
+            self._touched.everything |= older
             if manifest is not None:
                 self._generation, self._made = manifest.generation, manifest.created
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
+from learners.calibration import calibration_error
 from learners.evaluation import report
 from learners.learner import Learner, state_digest
 from learners.registry import make
@@ -150,6 +151,7 @@ def _replay(plan: Plan, learner: Learner, arguments: argparse.Namespace) -> dict
     saved = store.newest()
     run = {
         **counts_of(model),
+        "calibration_error": calibration_error(model.calibration),
         "events_per_second": round(total / seconds) if seconds else 0,
         "learner": model.made_with["learner"],
         "state_digest": saved.state_digest if saved else None,

@@ -14,6 +14,7 @@ from itertools import count
 
 import yaml
 
+from learners.calibration import calibration_error, restored_calibration
 from service.checkpoints import StoreDown
 from service.settings import StoreSettings
 from service.sources import create_log, open_sink
@@ -177,7 +178,10 @@ class Life:
         self.counts_are_exact(final)
         quiet = self.replayed(self.messages)
         assert {key: final[key] for key in SAME} == {key: quiet[key] for key in SAME}
-        assert self.snapshot().state_digest == quiet["state_digest"]
+        snapshot = self.snapshot()
+        assert snapshot.state_digest == quiet["state_digest"]
+        arrays = {n.removeprefix("calibration/"): a for n, a in snapshot.arrays.items() if n.startswith("calibration/")}
+        assert calibration_error(restored_calibration(arrays)) == quiet["calibration_error"]
 
     def replayed(self, messages):
         """What one quiet pass over messages gives."""

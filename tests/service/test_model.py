@@ -8,14 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.learner import flatten
+import service.touched
+from learners.calibration import Calibration, fresh_calibration, probabilities, restored_calibration
+from learners.isotonic import CELLS
+from learners.learner import flatten, state_digest
 from learners.registry import make
 from service.events import Decoder, Event
 from service.fitting import Mismatch
 from service.lineage import Lineage
 from service.model import Model, Prediction
 from service.settings import Features, Label, Limits
-from service.snapshot import Snapshot, decode, encode
+from service.snapshot import Snapshot, decode, encode, merge
 from service.sources.contract import BEGINNING
 
 COLUMNS = Features(columns=("a", "b"), bits=0)
@@ -79,6 +82,21 @@ def test_predicting_changes_no_bit(case):
 
 
 @every_case
+@settings(max_examples=10, derandomize=True, deadline=None)
+@given(st.integers(0, 60), st.lists(st.sampled_from(range(8)), max_size=12))
+def test_no_request_changes_a_bit(case, learned, asked):
+    """Rows that are refused or empty, classes not seen, no class at all; the calibrator is in the snapshot too."""
+    odd = [event(a=1e60), event(), event("new", a=-3, b=1e-300), event(weight=1e60, b=5), *stream(case[2], 60, 64)]
+    model = build(*case)
+    model.learn([one for one in stream(case[2], 0, learned) if one.label != "z"])
+    before = everything(model)
+    _, first = model.predict([odd[place] for place in asked])
+    assert everything(model) == before
+    assert [model.predict([odd[place]])[1][0] for place in asked] == first
+    assert everything(model) == before
+
+
+@every_case
 def test_examining_changes_no_bit(case):
     model = build(*case)
     model.learn([one for one in stream(case[2], 0, 20) if one.label != "z"])  # so that there is room for a class
@@ -103,6 +121,61 @@ def test_a_restored_model_goes_on_as_if_never_put_down(case, cut):
     second.learn(events[cut:])
     assert everything(second) == everything(straight)
     assert second.rejects == {"type": 2, "range": 1}
+
+
+@every_case
+def test_a_probability_is_that_of_the_calibrator_before_the_event(case):
+    model, seen = build(*case), 0
+    for one in [*stream(case[2]), event(stream(case[2])[0].label, weight=0.0, a=1)]:
+        calibration = again(model.calibration)
+        _, (answer,) = model.predict([one])
+        model.learn([one])
+        if answer.label is None:
+            assert answer.probability is None
+            continue
+        seen += one.weight > 0
+        scores = np.array([answer.score]) if answer.scores is None else np.array([[*answer.scores.values()]])
+        assert probabilities(calibration, scores).tolist() == [answer.probability]
+        assert 0.0 < answer.probability < 1.0
+        assert int(model.calibration.events[0]) == seen
+
+
+def again(calibration: Calibration) -> Calibration:
+    return restored_calibration(flatten(calibration))
+
+
+def uncalibrated(snapshot: Snapshot) -> Snapshot:
+    """As it was before there was a calibrator."""
+    arrays = {name: array for name, array in snapshot.arrays.items() if not name.startswith("calibration/")}
+    return snapshot._replace(arrays=arrays)
+
+
+@pytest.mark.parametrize("name", ["pa1", "scaled", "averaged", "one_vs_rest"])  # an event of the others touches all
+def test_a_snapshot_without_a_calibrator_is_taken_up_with_a_fresh_one(name, monkeypatch):
+    case = CASES[name]
+    monkeypatch.setattr(service.touched, "SMALLEST_DELTA", 1)  # every model is large
+    monkeypatch.setattr(service.touched, "LARGEST_SHARE", 1.0)
+    first, second = build(*case), build(*case)
+    first.learn(stream(case[2], 0, 20))
+    base = uncalibrated(taken(first))
+    first.learn(stream(case[2], 20, 21))
+    delta = first.snapshot(BEGINNING, Lineage(), whole=False)
+    assert not delta.whole
+    second.learn(stream(case[2], 0, 7))
+    second.restore(merge(base, uncalibrated(delta)))
+    assert state_digest(second.state) == state_digest(first.state)
+    assert state_digest(second.calibration) == state_digest(fresh_calibration())
+    second.learn(stream(case[2], 21, 22))
+    assert second.snapshot(BEGINNING, Lineage(), whole=False).whole, "a delta would have other arrays than its base"
+    second.learn(stream(case[2], 22, 23))
+    assert not second.snapshot(BEGINNING, Lineage(), whole=False).whole
+
+
+def test_a_reset_model_has_a_fresh_calibrator():
+    model = build("pa1")
+    model.learn(stream(Label()))
+    model.reset()
+    assert everything(model) == everything(build("pa1"))
 
 
 def test_a_snapshot_is_a_copy():
@@ -198,7 +271,7 @@ def test_rejects_are_counted_by_reason():
 
 def test_predictions_are_labels_with_the_version():
     model = build("perceptron", label=Label(positive="fraud", negative="fine"))
-    assert model.predict([event(a=1)])[1] == [Prediction("fraud", 0.0, None)]
+    assert model.predict([event(a=1)])[1] == [Prediction("fraud", 0.0, 0.5)]
     model.learn([event("fine", a=1), event("fraud", b=1)])
     served, (first, second) = model.predict([event(a=1), event(b=5)])
     assert (first.label, served.version) == ("fine", 2)
@@ -270,6 +343,22 @@ HOSTILE = {
         lambda s: s._replace(arrays=s.arrays | {"progress/recent": np.full(1000, 255, np.uint8)}),
         "cannot be",
     ),
+    "a calibration that is none": (
+        lambda s: s._replace(arrays=s.arrays | {"calibration/mass": np.full(CELLS, np.nan)}),
+        "calibration that cannot be",
+    ),
+    "a negative count": (
+        lambda s: s._replace(arrays=s.arrays | {"calibration/came": -1 - s.arrays["calibration/came"]}),
+        "calibration that cannot be",
+    ),
+    "a calibration of another shape": (
+        lambda s: s._replace(arrays=s.arrays | {"calibration/rate": np.zeros(CELLS + 1)}),
+        "rate is float64",
+    ),
+    "half a calibration": (
+        lambda s: s._replace(arrays={name: array for name, array in s.arrays.items() if name != "calibration/rate"}),
+        "do not fit",
+    ),
     "too many classes": (lambda s: s._replace(classes=["x", "y", "z", "q"]), "4 classes, the configuration allows 3"),
     "a class twice": (lambda s: s._replace(classes=["x", "x"]), "a class twice"),
     "classes without names": (lambda s: s._replace(classes=["x"]), "cannot be"),
@@ -335,3 +424,4 @@ def test_every_array_of_the_state_is_in_the_snapshot(case):
     arrays = taken(model).arrays
     assert {f"state/{name}" for name in flatten(model.state)} <= arrays.keys()
     assert {f"progress/{name}" for name in flatten(model.progress)} <= arrays.keys()
+    assert {f"calibration/{name}" for name in flatten(model.calibration)} <= arrays.keys()

@@ -80,7 +80,8 @@ def events(rows, stride=1):
 
 
 def live(model):
-    return flatten(model.state, "state/") | flatten(model.progress, "progress/")
+    parts = {"state/": model.state, "progress/": model.progress, "calibration/": model.calibration}
+    return {name: array for part, arrays in parts.items() for name, array in flatten(arrays, part).items()}
 
 
 def frozen(model, *, whole):
