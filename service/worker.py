@@ -177,7 +177,7 @@ class Worker:
         events: list[Event] = []
         origins: list[Record] = []
         rejects: list[tuple[Record, str]] = []
-        for record in records:
+        for record in self._health.requests.between(records):
             event = self._decoder.event(record.value)
             if isinstance(event, Reject):
                 rejects.append((record, event.reason))
