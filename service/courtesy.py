@@ -14,6 +14,8 @@ LONGEST_WAIT = 0.002
 """Seconds for which requests can hold the learner up each time: it is slowed down by load, never stopped."""
 BETWEEN_LOOKS = 8
 """Records learned from between two looks."""
+FEW = 64
+"""Records fetched at once under load: the client of a log takes milliseconds for many, and looks at nothing."""
 
 
 class Courtesy:
@@ -23,6 +25,7 @@ class Courtesy:
         self._open = 0
         self._idle = threading.Event()
         self._idle.set()
+        self._waited = False
 
     def arrived(self) -> None:
         """A whole request is there; one that is still on its way holds nobody up."""
@@ -36,9 +39,15 @@ class Courtesy:
         if self._open == 0:
             self._idle.set()
 
+    def at_once(self, most: int) -> int:
+        """How many records to fetch: few, if there was a wait among the last ones."""
+        return min(FEW, most) if self._waited else most
+
     def between(self, records: Iterable[T]) -> Iterator[T]:
         """The records; now and then, before one, a wait until no request is open, or for as long as may be."""
+        self._waited = False
         for place, record in enumerate(records):
             if self._open and place % BETWEEN_LOOKS == 0:
+                self._waited = True
                 self._idle.wait(LONGEST_WAIT)
             yield record

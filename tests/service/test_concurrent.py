@@ -14,7 +14,7 @@ import service.model
 from learners.registry import make
 from service.api import Context, make_app
 from service.configuration import parse
-from service.courtesy import BETWEEN_LOOKS, LONGEST_WAIT, Courtesy
+from service.courtesy import BETWEEN_LOOKS, FEW, LONGEST_WAIT, Courtesy
 from service.events import Decoder
 from service.health import Health
 from service.lineage import Lineage
@@ -159,8 +159,11 @@ def test_the_learner_goes_on_when_the_answer_is_given():
         learned.append(record)
         if record == BETWEEN_LOOKS:
             courtesy.answered(2)
+        assert courtesy.at_once(500) == FEW
     word = f"waited {LONGEST_WAIT}"
     assert learned == [word, *range(BETWEEN_LOOKS), word, *range(BETWEEN_LOOKS, 3 * BETWEEN_LOOKS)]
+    assert [*courtesy.between(range(FEW))] == [*range(FEW)]
+    assert courtesy.at_once(500) == 500, "nobody asks any more"
 
 
 def test_an_answer_wakes_the_learner_and_a_request_without_one_does_not_stop_it():
