@@ -1,6 +1,7 @@
 """`Batch`: the one shape in which rows reach a learner, a CSR matrix with an importance weight per row."""
 
 from collections.abc import Sequence
+from itertools import accumulate, chain
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -28,12 +29,11 @@ class Batch(NamedTuple):
         cls, rows: Sequence[tuple[Sequence[int], Sequence[float]]], weights: Sequence[float] | None = None
     ) -> Self:
         """Put rows of (ascending slots, values) together; weights default to 1."""
-        indptr = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum([len(slots) for slots, _ in rows], out=indptr[1:])
+        ends = [0, *accumulate([len(slots) for slots, _ in rows])]
         return cls(
-            indptr,
-            np.array([slot for slots, _ in rows for slot in slots], np.int32),
-            np.array([value for _, values in rows for value in values], np.float64),
+            np.array(ends, np.int64),
+            np.fromiter(chain.from_iterable([slots for slots, _ in rows]), np.int32, ends[-1]),
+            np.fromiter(chain.from_iterable([values for _, values in rows]), np.float64, ends[-1]),
             np.ones(len(rows)) if weights is None else np.array(weights, np.float64),
         )
 

@@ -1,5 +1,6 @@
 """The composition root: build a role, serve HTTP in the main thread, learn or follow in another, stop cleanly."""
 
+import gc
 import logging
 import signal
 import socket
@@ -14,6 +15,7 @@ import uvicorn
 
 from learners.warmup import warm
 from service.api import Context, make_app
+from service.attending import attending
 from service.copies import CopyFolder
 from service.errors import BadSettings, Protective, Unfinished, Unsaved, refused
 from service.events import Decoder
@@ -74,6 +76,7 @@ class Service:
         self._server = _Server(
             uvicorn.Config(
                 app,
+                http=attending(self.health.requests),
                 log_config=None,
                 access_log=False,
                 server_header=False,
@@ -147,6 +150,8 @@ class Service:
     def _guarded(self) -> None:
         try:
             warm(self.model.learner)
+            gc.collect()
+            gc.freeze()  # of what is loaded by now nothing is garbage, and to look at all of it takes 60 ms
             self._work.run(self._stop)
         except BaseException as error:
             self.failure = error

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from service.checkpoints import Manifest
+from service.courtesy import Courtesy
 
 
 @dataclass
@@ -29,6 +30,9 @@ class Health:
     """When the log's client, if it was called, must have come back."""
     moved_at: float = field(default_factory=time.monotonic)
     """When the learner last learned something, or had nothing to learn, or was told not to."""
+
+    requests: Courtesy = field(default_factory=Courtesy)
+    """Those being answered, for which the learner gives way."""
 
     confirmed_at: float | None = None
     """On a replica: when the store last said that what is served is the newest generation."""

@@ -37,6 +37,12 @@ class Labels:
             return 1.0
         return -1.0 if self._settings.negative in {None, label} else None
 
+    def taught(self, label: str | None, weight: float) -> float | None:
+        """The number of an event's label. One of weight 0 changes nothing, so it brings no class into being either."""
+        if label is None:
+            return None
+        return self.number(label) if weight else self.known_number(label)
+
     def known_number(self, label: str) -> float | None:
         """The same without a new class; one that is not known is no class at all."""
         return self.number(label) if self.binary or label in self._index else -1.0

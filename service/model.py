@@ -1,14 +1,16 @@
 """`Model`: a learner, its state, its classes and its honest counts, behind one lock."""
 
+import math
 import threading
 import time
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.batch import Array
+from learners.batch import Array, Batch
 from learners.calibration import calibrate, fresh_calibration, probabilities, restored_calibration
 from learners.evaluation import Progress, fresh_progress, record
 from learners.kernels import ACCEPTED, REFUSALS
@@ -23,6 +25,9 @@ from service.settings import Features, Label
 from service.snapshot import SLOTS, Snapshot
 from service.sources.contract import Bookmark
 from service.touched import Touched, frozen
+
+SLICE = 64
+"""Rows learned while a prediction waits."""
 
 
 class Outcome(NamedTuple):
@@ -57,7 +62,7 @@ class Served(NamedTuple):
 
 
 class Model:
-    """Learns and predicts; each call holds the lock for one batch, so predictions wait microseconds."""
+    """Learns and predicts; learning holds the lock for a slice of rows at most, so predictions wait microseconds."""
 
     def __init__(self, learner: Learner, features: Features, label: Label, decoder: Decoder) -> None:
         check_classes(learner, label)
@@ -86,32 +91,37 @@ class Model:
             self._generation, self._made = 0, time.time()
 
     def learn(self, events: Sequence[Event]) -> Outcome:
-        """Predict, count, update, in order; an event that cannot be learned changes nothing and is named."""
-        with self._lock:
-            before = self.learner.updates(self.state)
-            X = batch(events)
-            codes = self.learner.refusals(X)
-            numbers = [
-                self._number(event) if code == ACCEPTED else None for event, code in zip(events, codes, strict=True)
-            ]
-            known = np.array([number is not None for number in numbers], np.bool_)
-            refused = [(place, REFUSALS[codes[place]] or "label") for place in np.flatnonzero(~known).tolist()]
-            y = np.array([number for number in numbers if number is not None], np.float64)
-            X = X if known.all() else X.where(known)
-            self._touched.add(X.indices)
-            scores, moved = self.learner.learn_rows(self.state, X, y)
-            if (moved & REWROTE).any():
-                self._touched.everything = True
-            errors = record(self.progress, y, scores)
-            calibrate(self.calibration, y, scores, X.weights)
-            self._made = time.time()
-            return Outcome(int(y.size), errors, self.learner.updates(self.state) - before, refused)
+        """Predict, count, update, in order; an event that cannot be learned changes nothing and is named.
 
-    def _number(self, event: Event) -> float | None:
-        """The label for the learner. An event of weight 0 changes nothing, so it brings no class into being either."""
-        if event.label is None:
-            return None
-        return self.labels.number(event.label) if event.weight else self.labels.known_number(event.label)
+        A waiting prediction waits for one slice: by the learners' second law cuts change nothing.
+        """
+        X = batch(events)
+        codes = self.learner.refusals(X).tolist()
+        errors, updates, refused = 0, self.updates(), []
+        for first in range(0, len(events), SLICE):
+            places = range(first, min(len(events), first + SLICE))
+            with self._lock:
+                numbers = [
+                    self.labels.taught(events[place].label, events[place].weight) if codes[place] == ACCEPTED else None
+                    for place in places
+                ]
+                errors += self._learn(X.rows(places.start, places.stop), numbers)
+            if None in numbers:
+                unknown = [place for place, number in zip(places, numbers, strict=True) if number is None]
+                refused += [(place, REFUSALS[codes[place]] or "label") for place in unknown]
+        return Outcome(len(events) - len(refused), errors, self.updates() - updates, refused)
+
+    def _learn(self, X: Batch, numbers: list[float | None]) -> int:
+        if None in numbers:
+            X = X.where(np.array([number is not None for number in numbers], np.bool_))
+        y = np.array([number for number in numbers if number is not None], np.float64)
+        self._touched.add(X.indices)
+        scores, moved = self.learner.learn_rows(self.state, X, y)
+        if (moved & REWROTE).any():
+            self._touched.everything = True
+        calibrate(self.calibration, y, scores, X.weights)
+        self._made = time.time()
+        return record(self.progress, y, scores)
 
     def count_rejects(self, reasons: Sequence[str]) -> None:
         """Rejected events are part of the history, so their counts are checkpointed with it."""
@@ -123,20 +133,21 @@ class Model:
         """Score without changing anything; a reason instead of a prediction for a row that the learner refuses."""
         X = batch(events)
         codes = self.learner.refusals(X)
+        taken = codes == ACCEPTED
+        rows = X if taken.all() else X.where(taken)
         with self._lock:
-            scores = self.learner.scores(self.state, X)
+            scores = self.learner.score_rows(self.state, rows)
             sure = probabilities(self.calibration, scores).tolist()
             names, served = self.labels, self._served()
-        guesses = predicted(scores).tolist()
         best = scores if scores.ndim == 1 else scores.max(axis=1, initial=-np.inf)
-        answers: list[Prediction | str] = []
-        for row, code in enumerate(codes.tolist()):
-            if code != ACCEPTED:
-                answers.append(REFUSALS[code])
-                continue
-            by_class = None if scores.ndim == 1 else _by_class(names.names, scores[row])
-            answers.append(Prediction(names.label(guesses[row]), _finite(best[row]), _finite(sure[row]), by_class))
-        return served, answers
+        by_class = repeat(None) if scores.ndim == 1 else (_by_class(names.names, row) for row in scores)
+        answers = (
+            Prediction(names.label(guess), _finite(score), _finite(probability), scored)
+            for guess, score, probability, scored in zip(
+                predicted(scores).tolist(), best.tolist(), sure, by_class, strict=False
+            )
+        )
+        return served, [next(answers) if code == ACCEPTED else REFUSALS[code] for code in codes.tolist()]
 
     def served(self) -> Served:
         with self._lock:
@@ -241,4 +252,4 @@ def _by_class(names: list[str], scores: Array) -> dict[str, float]:
 
 
 def _finite(score: float) -> float | None:
-    return float(score) if np.isfinite(score) else None
+    return score if math.isfinite(score) else None

@@ -120,7 +120,7 @@ class Worker:
             self._health.moved_at = time.monotonic()
             return pause
         with self._health.in_log():
-            records = source.poll(POLL_SECONDS, self._records)
+            records = source.poll(POLL_SECONDS, self._health.requests.at_once(self._records))
         if records:
             self._learn(records)
             self._keeper.applied(records)
@@ -177,7 +177,7 @@ class Worker:
         events: list[Event] = []
         origins: list[Record] = []
         rejects: list[tuple[Record, str]] = []
-        for record in records:
+        for record in self._health.requests.between(records):
             event = self._decoder.event(record.value)
             if isinstance(event, Reject):
                 rejects.append((record, event.reason))

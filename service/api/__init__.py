@@ -4,11 +4,13 @@ import time
 from collections.abc import Awaitable, Callable
 
 from fastapi import FastAPI
+from fastapi.telemetry import TelemetryConfig
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from service.api.context import Context
+from service.api.direct import Direct
 from service.api.guard import Guard
 from service.api.openapi import document
 from service.api.problems import Problem, json_reply
@@ -16,13 +18,19 @@ from service.api.routes import ROUTES, Route
 
 __all__ = ["Context", "make_app"]
 
+SILENT: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
+"""FastAPI's own would look for a collector's address at every request."""
+
 
 def make_app(context: Context, *, predicts: bool) -> Guard:
     """The routes of one role; `learn` has no predictions."""
-    app = FastAPI(title="onepass", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, telemetry=SILENT)
     routes = [route for route in ROUTES if predicts or not route.predicts]
-    for route in routes:
-        app.add_route(route.path, _handled(context, route), [route.method], include_in_schema=False)
+    handlers = {(route.method, route.path): _handled(context, route) for route in routes}
+    for (method, path), handler in handlers.items():
+        app.add_route(path, handler, [method], include_in_schema=False)
+    hot = {(route.method, route.path) for route in routes if route.predicts}
+    app.add_middleware(Direct, handlers={asked: handlers[asked] for asked in hot})
     described = document(context.settings.name, routes)
 
     async def openapi(_: Request) -> Response:

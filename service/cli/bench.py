@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from service.bench.checkpoint import bench_checkpoint
 from service.bench.learners import bench_learners
 from service.bench.peers import installed
+from service.bench.serve import bench_serve
 
 
 class Bench(NamedTuple):
@@ -26,6 +27,11 @@ BENCHES = {
         bench_checkpoint,
         "how long learning stands still for a checkpoint, and its bytes; how soon 2^24 weights are\n"
         "              restored; events/s with a checkpoint every second beside none; on a real Redis, 5 minutes",
+    ),
+    "serve": Bench(
+        bench_serve,
+        "requests/s of /predict beside a bare FastAPI handler, batches, 1,000 clients; and the 99th percentile\n"
+        "              of latencies beside a learner, in one process and in two; 5 minutes",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""The page as a reader sees it: asked for a key once a tab, live numbers, an explained prediction, nothing from abroad."""
+"""The page as a reader sees it: a key asked for once a tab, live numbers, an explained prediction, none from abroad."""
 
 from itertools import islice
 

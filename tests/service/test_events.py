@@ -371,6 +371,47 @@ def test_what_was_decoded_before_does_not_matter(stream, random):
         assert decode.event(data) == expected[data]
 
 
+class Stepwise(Decoder):
+    """Every row feature by feature, also one that has all columns and nothing else."""
+
+    def _all_columns(self, features):
+        del features
+
+
+PAIRS = [
+    (Decoder(*parts), Stepwise(*parts))
+    for parts in [
+        (Features(columns=("amount", "age"), bits=0), Label(), Limits()),
+        (Features(columns=("amount", "age"), bits=0, bias=False), Label(), Limits(max_abs=1000.0)),
+        (Features(columns=("amount", "age"), bits=4), Label(), Limits(max_features=1)),
+        (Features(columns=("amount",), bits=0), Label(), Limits()),
+        (Features(bits=4, bias=False), Label(), Limits()),
+        (Features(columns=("amount", "age"), bits=0, flat=True), Label(), Limits()),
+    ]
+]
+EDGES = st.sampled_from(
+    [0, -0.0, True, "1", None, [], 1e100, -1e100, 1.1e100, 1e-320, 10**99, 10**100, 2**53 + 1, 1000]
+)
+COLUMNS = st.fixed_dictionaries({"amount": EDGES | NUMBERS | VALUES, "age": EDGES | NUMBERS})
+
+
+@settings(max_examples=400, derandomize=True, deadline=None)
+@given(st.lists(COLUMNS | COLUMNS.map(lambda row: {"age": row["age"]}), min_size=1, max_size=3), st.booleans())
+@example([{"amount": 10**400, "age": 1}], True)
+@example([{"amount": 9e99, "age": 9e99}], True)
+def test_a_row_of_all_columns_is_read_as_any_other(rows, nested):
+    one = {"features": rows[0]} if nested else rows[0]
+    bodies = [one, one | {"label": 1}, {"instances": [{"features": row} if nested else row for row in rows]}]
+    for body in bodies:
+        data = json.dumps(body).encode()
+        for quick, stepwise in PAIRS:
+            for read in ("event", "instance"):
+                found = getattr(quick, read)(data)
+                assert found == getattr(stepwise, read)(data)
+                assert isinstance(found, Reject) or all(type(value) is float for value in found.values)
+            assert quick.instances(data, 2) == stepwise.instances(data, 2)
+
+
 @some
 @given(st.dictionaries(st.text(max_size=8), st.floats(-1e100, 1e100, allow_nan=False), max_size=30))
 def test_any_numbers_are_taken_as_they_are(features):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import service.model
 import service.touched
 from learners.calibration import Calibration, fresh_calibration, probabilities, restored_calibration
 from learners.isotonic import CELLS
@@ -214,6 +215,19 @@ def test_how_events_are_batched_does_not_matter(case, sizes):
         place += size
     assert everything(cut) == everything(whole)
     assert (*counts, refused) == outcome
+
+
+@every_case
+def test_slices_change_nothing_and_places_are_those_of_the_whole(case, monkeypatch):
+    events = stream(case[2], 0, 40)
+    events[7:7] = [event("x", a=1e60)]
+    events[20:20] = [event(None, a=1), event("x", b=1e60), event(None, b=1)]
+    whole, sliced = build(*case), build(*case)
+    outcome = whole.learn(events)
+    monkeypatch.setattr(service.model, "SLICE", 3)
+    assert sliced.learn(events) == outcome
+    assert outcome.refused == [(7, "numeric"), (20, "label"), (21, "numeric"), (22, "label")]
+    assert everything(sliced) == everything(whole)
 
 
 def test_counts():

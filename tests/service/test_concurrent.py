@@ -1,0 +1,182 @@
+"""Learning and answering at once: an answer is that of the state after some event, whole, and asking moves nothing."""
+
+import asyncio
+import itertools
+import json
+import random
+import threading
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry
+
+import service.model
+from learners.registry import make
+from service.api import Context, make_app
+from service.configuration import parse
+from service.courtesy import BETWEEN_LOOKS, FEW, LONGEST_WAIT, Courtesy
+from service.events import Decoder
+from service.health import Health
+from service.lineage import Lineage
+from service.metrics import Metrics
+from service.model import Model
+from service.settings import Features, Label, Limits
+from service.sources.contract import BEGINNING
+
+COLUMNS = tuple("abcdefgh")
+FEATURES = Features(columns=COLUMNS, bits=0)
+ONE_VS_REST = {"kind": "one_vs_rest", "max_classes": 3, "base": "pa1"}
+CASES = {
+    "binary": ({"kind": "scaled", "base": {"kind": "averaged", "base": "pa1"}}, Label(positive="x")),
+    "classes": ({"kind": "scaled", "base": ONE_VS_REST}, Label(classes="grow", max_classes=3)),
+}
+EVENTS, POLL = 6_000, 500
+
+
+def build(learner, label):
+    decoder = Decoder(FEATURES, label, Limits())
+    return Model(make(learner), FEATURES, label, decoder), decoder
+
+
+def row(draws):
+    return {name: round(draws.uniform(-3, 3), 3) for name in COLUMNS}
+
+
+def documents():
+    draws = random.Random(7)
+    for n in range(EVENTS):
+        features = row(draws)
+        yield {"features": features | ({"a": 1e60} if n % 97 == 5 else {}), "label": "xyz"[int(features["b"] > 0)]}
+
+
+def question():
+    return json.dumps({"features": row(random.Random(1))}).encode()
+
+
+def digest(model):
+    return model.snapshot(BEGINNING, Lineage(), whole=True).digested().state_digest
+
+
+class Learning:
+    """A model that learns the stream in another thread, over and over slice by slice, until it is at the end."""
+
+    def __init__(self, model, events):
+        self._model, self._events = model, events
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self):
+        for first in range(0, len(self._events), POLL):
+            self._model.learn(self._events[first : first + POLL])
+
+    def __enter__(self):
+        self._thread.start()
+        return self._thread.is_alive
+
+    def __exit__(self, *_):
+        self._thread.join()
+
+
+@pytest.fixture(params=CASES.values(), ids=CASES)
+def case(request):
+    """A fresh model, its decoder, the events, and by version what the state after so many events answers."""
+    learner, label = request.param
+    model, decoder = build(learner, label)
+    events = [decoder.event(json.dumps(document).encode()) for document in documents()]
+    asked = [decoder.instance(question())]
+    truth = {}
+    for event in [None, *events]:
+        model.learn([] if event is None else [event])
+        served, (answer,) = model.predict(asked)
+        truth[served.version] = answer
+    expected = digest(model)
+    model.reset()
+    return model, decoder, events, truth, expected
+
+
+def test_every_answer_is_of_the_state_after_some_event(case):
+    model, decoder, events, truth, expected = case
+    asked = [decoder.instance(question())]
+    seen = set()
+    with Learning(model, events) as going_on:
+        while going_on():
+            served, answers = model.predict(asked * 3)
+            assert answers == [truth[served.version]] * 3
+            seen.add(served.version)
+    served, answers = model.predict(asked)
+    assert answers == [truth[served.version]]
+    assert served.version == max(truth)
+    assert digest(model) == expected, "asking has changed what was learned"
+    assert len(seen) > EVENTS / service.model.SLICE / 20, (
+        "there was next to nothing between the first and the last state"
+    )
+
+
+def test_every_answer_over_http_is_too(case):
+    model, decoder, events, truth, expected = case
+    settings = parse(
+        {
+            "name": "m",
+            "learner": "pa1",
+            "features": FEATURES.model_dump(),
+            "source": {"url": "redis://localhost:1/0/s"},
+            "store": {"url": "redis://localhost:1/0"},
+        },
+        "test",
+    )
+    health = Health(ready=True)
+    app = make_app(Context(settings, decoder, model, Metrics(CollectorRegistry(), "m"), health), predicts=True)
+
+    async def ask(going_on):
+        transport = httpx.ASGITransport(app)
+        one = json.loads(question())
+        batch = json.dumps({"instances": [one] * 200}).encode()
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            while going_on():
+                alone = (await client.post("/predict", content=question())).json()
+                told = (await client.post("/predict/batch", content=batch)).json()["predictions"]
+                for answer in [alone, *told]:
+                    known = truth[answer["model"]["version"]]
+                    assert (answer["label"], answer["score"], answer.get("scores")) == (
+                        known.label,
+                        known.score,
+                        known.scores,
+                    )
+                assert all(answer == told[0] for answer in told), "one batch is of one state"
+
+    with Learning(model, events) as going_on:
+        asyncio.run(ask(going_on))
+    assert digest(model) == expected
+
+
+def test_the_learner_goes_on_when_the_answer_is_given():
+    courtesy = Courtesy()
+    courtesy.arrived()
+    courtesy.arrived()
+    learned = []
+    waits = itertools.count()
+    courtesy._idle.wait = lambda seconds: (next(waits), learned.append(f"waited {seconds}"))
+    for record in courtesy.between(range(3 * BETWEEN_LOOKS)):
+        learned.append(record)
+        if record == BETWEEN_LOOKS:
+            courtesy.answered(2)
+        assert courtesy.at_once(500) == FEW
+    word = f"waited {LONGEST_WAIT}"
+    assert learned == [word, *range(BETWEEN_LOOKS), word, *range(BETWEEN_LOOKS, 3 * BETWEEN_LOOKS)]
+    assert [*courtesy.between(range(FEW))] == [*range(FEW)]
+    assert courtesy.at_once(500) == 500, "nobody asks any more"
+
+
+def test_an_answer_wakes_the_learner_and_a_request_without_one_does_not_stop_it():
+    courtesy = Courtesy()
+    courtesy.arrived()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("service.courtesy.LONGEST_WAIT", 60.0)
+        waiting = threading.Thread(target=lambda: [*courtesy.between([1])])
+        waiting.start()
+        waiting.join(0.05)
+        assert waiting.is_alive()
+        courtesy.answered()
+        waiting.join(10)
+        assert not waiting.is_alive()
+    courtesy.arrived()
+    assert [*courtesy.between(range(100))] == [*range(100)], "slowed down, not stopped"
