@@ -19,7 +19,7 @@ from service.fitting import Mismatch, check_classes, check_settings
 from service.labels import Labels
 from service.lineage import Lineage
 from service.settings import Features, Label
-from service.snapshot import SLOTS, Snapshot
+from service.snapshot import NAMES, SLOTS, Snapshot
 from service.sources.contract import Bookmark
 from service.touched import Touched, frozen
 
@@ -68,6 +68,7 @@ class Model:
             "limits": decoder.limits.model_dump(mode="json"),
         }
         self._dim = decoder.slots.dim
+        self.names = decoder.names
         self._label = label
         self._lock = threading.Lock()
         self._slot_arrays = frozenset(f"state/{name}" for name in slot_arrays(self.learner))
@@ -80,6 +81,7 @@ class Model:
             self.progress = fresh_progress()
             self.labels = Labels(self._label)
             self.rejects: dict[str, int] = {}
+            self.names.become()
             self._touched = Touched(self._dim)
             self._generation, self._made = 0, time.time()
 
@@ -189,6 +191,8 @@ class Model:
             if whole:
                 self._touched.everything = True
             copied = frozen(self._arrays(), self._slot_arrays, self._touched.take())
+            if self.names.kept:
+                copied.arrays[NAMES] = self.names.taken(whole=SLOTS not in copied.arrays)
             classes, rejects = list(self.labels.names), dict(self.rejects)
         return Snapshot(self.made_with, classes, bookmark, lineage, rejects, None, copied.arrays, copied.sliced)
 
@@ -196,17 +200,20 @@ class Model:
         """The last snapshot did not become a checkpoint: the next one holds its slots again."""
         with self._lock:
             self._touched.put_back(snapshot.arrays.get(SLOTS))
+            if NAMES in snapshot.arrays and not snapshot.whole:
+                self.names.put_back(snapshot.arrays[NAMES])
 
     def restore(self, snapshot: Snapshot, manifest: Manifest | None = None) -> None:
         """Become what the snapshot holds, whole and at once; one that does not fit is a `Mismatch`."""
         self.check(snapshot)
-        parts: dict[str, dict[str, Any]] = {"state": {}, "progress": {}}
+        parts: dict[str, dict[str, Any]] = {"state": {}, "progress": {}, NAMES: {}}
         for path, array in snapshot.arrays.items():
             part, _, name = path.partition("/")
             parts[part][name] = array
         try:
             state = restore(self.learner.init(self._dim), parts["state"])
             progress: Progress = restore(fresh_progress(), parts["progress"])
+            names = self.names.read(snapshot.arrays.get(NAMES), learned=snapshot.events > 0)
         except ValueError as error:
             raise Mismatch(f"the checkpoint is not one of this model: {error}") from error
         seen: Any = parts["state"].get("base/seen", parts["state"].get("seen"))  # of one_vs_rest, scaled or not
@@ -215,14 +222,17 @@ class Model:
         with self._lock:
             self.state, self.progress = state, progress
             self.labels, self.rejects = Labels(self._label, snapshot.classes), dict(snapshot.rejects)
+            self.names.become(names)
             self._touched.take()
+            if self.names.kept != (NAMES in snapshot.arrays):
+                self._touched.everything = True  # a delta has the same arrays as what it builds on
             if manifest is not None:
                 self._generation, self._made = manifest.generation, manifest.created
 
     def check(self, snapshot: Snapshot) -> None:
         """Refuse other settings, strange arrays and classes that cannot be; their shapes are seen by `restore`."""
         check_settings(self.made_with, snapshot)
-        if strange := sorted(snapshot.arrays.keys() - self._arrays().keys()):
+        if strange := sorted(snapshot.arrays.keys() - self._arrays().keys() - {NAMES}):
             raise Mismatch(f"the checkpoint has an array that this model has not: {strange[0][:80]!r}")
         if wrong := self.labels.wrong(snapshot.classes):
             raise Mismatch(f"the checkpoint is not one of this model: {wrong}")
