@@ -70,7 +70,7 @@ class Model:
         self._dim = decoder.slots.dim
         self.names = decoder.names
         self._label = label
-        self._lock = threading.Lock()
+        self._lock = self.still = threading.RLock()  # for whoever looks at several things of one state
         self._slot_arrays = frozenset(f"state/{name}" for name in slot_arrays(self.learner))
         self.reset()
 
