@@ -44,6 +44,10 @@ class Terms(NamedTuple):
     constant: float
 
 
+EVERY = slice(None)
+"""All slots."""
+
+
 class Memory(NamedTuple):
     """What a replay in several passes keeps beside the state."""
 
@@ -132,8 +136,8 @@ class Learner(BaseModel):
         """
         raise NotImplementedError
 
-    def weights(self, state: State, column: int) -> Array:
-        """The weights that answer, one per slot, as a copy."""
+    def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
+        """The weights that answer, one per slot of a stretch, as a copy."""
         raise NotImplementedError
 
     def updates(self, state: State) -> int:

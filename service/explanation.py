@@ -1,10 +1,13 @@
 """What an explanation is: the terms that a score is the sum of, by the names that were sent; and the weights of all."""
 
+import itertools
+import math
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from learners.batch import BIAS, Array, Ints
+from learners.batch import BIAS, Array
 from learners.learner import Terms
 from service.events import batch
 from service.model import Model, Prediction, Served
@@ -16,7 +19,7 @@ MOST_FEATURES = 100
 
 
 BLOCK = 1 << 18
-"""Slots that are ranked together."""
+"""Slots whose weights are copied at once."""
 
 NO_TERMS = Terms(np.zeros(0, np.int32), np.zeros(0), np.zeros(0), 0.0)
 """Before there is a class."""
@@ -89,42 +92,56 @@ class Global(NamedTuple):
 
 
 def weights_of(model: Model, top: int, classes: int) -> Global:
-    """The largest weights of each class, or of the positive one of two.
+    """The largest weights of each class, or of the positive one of two."""
+    names = [model.labels.label(1)] if model.labels.binary else list(model.labels.names)
+    told = [
+        {"label": name} | summary(_blocks(model, column), top, model.names)
+        for column, name in enumerate(names[:classes])
+    ]
+    return Global(model.served(), told, len(names[classes:]))
 
-    The weights are copied under the model's lock, one class at a time, and ranked outside it.
+
+def _blocks(model: Model, column: int) -> Iterator[Array]:
+    """The weights, some slots at a time, so that nothing waits long for the lock.
+
+    While events are learned the blocks are of states that are a moment apart.
     """
-    with model.still:
-        served, labels = model.served(), list(model.labels.names)
-    told: list[dict[str, Any]] = []
-    for column, label in [(0, model.labels.label(1))] if model.labels.binary else list(enumerate(labels[:classes])):
+    for start in itertools.count(0, BLOCK):
         with model.still:
-            served, weights = model.served(), model.learner.weights(model.state, column)
-        told.append({"label": label, **_summary(weights, top, model.names)})
-    return Global(served, told, len(labels[classes:]))
+            block = model.learner.weights(model.state, column, slice(start, start + BLOCK))
+        yield block
+        if block.size < BLOCK:
+            return
 
 
-def _summary(weights: Array, top: int, names: Names) -> dict[str, Any]:
-    nonzero = int(np.count_nonzero(weights))
-    entries = []
-    for slot in largest(weights, top).tolist():
-        known = names.of(slot)
-        entry = {"slot": slot, "name": known[0] if known else None, "weight": float(weights[slot])}
-        entries.append(entry | ({"collides_with": known[1:]} if known[1:] else {}))
+def summary(blocks: Iterable[Array], top: int, names: Names) -> dict[str, Any]:
+    """The largest weights that are not 0, in order, and what is to be said of all."""
+    slots, weights = [np.zeros(0, np.int64)], [np.zeros(0)]
+    dimension, nonzero, squares = 0, 0, 0.0
+    for block in blocks:
+        sizes = np.abs(block)
+        places = np.argpartition(sizes, -top)[-top:] if top < sizes.size else np.arange(sizes.size)
+        places = places[sizes[places] > 0.0]
+        slots.append(dimension + places)
+        weights.append(block[places])
+        dimension += block.size
+        nonzero += int(np.count_nonzero(block))
+        squares += float(block @ block)
+    found, theirs = np.concatenate(slots), np.concatenate(weights)
+    order = np.lexsort((found, -np.abs(theirs)))[:top]
     return {
-        "top": entries,
+        "top": [
+            _entry(slot, weight, names)
+            for slot, weight in zip(found[order].tolist(), theirs[order].tolist(), strict=True)
+        ],
         "nonzero": nonzero,
-        "dimension": weights.size,
-        "sparsity": 1.0 - nonzero / weights.size,
-        "norm": float(np.sqrt(weights @ weights)),
+        "dimension": dimension,
+        "sparsity": 1.0 - nonzero / dimension,
+        "norm": math.sqrt(squares),
     }
 
 
-def largest(weights: Array, top: int) -> Ints:
-    """Slots of the largest weights that are not 0, in order; block by block, which needs no room beside them."""
-    found = []
-    for start in range(0, weights.size, BLOCK):
-        sizes = np.abs(weights[start : start + BLOCK])
-        places = np.argpartition(sizes, -top)[-top:] if top < sizes.size else np.arange(sizes.size)
-        found.append(start + places[sizes[places] > 0.0])
-    slots = np.concatenate(found)
-    return slots[np.lexsort((slots, -np.abs(weights[slots])))][:top]
+def _entry(slot: int, weight: float, names: Names) -> dict[str, Any]:
+    known = names.of(slot)
+    entry = {"slot": slot, "name": known[0] if known else None, "weight": weight}
+    return entry | ({"collides_with": known[1:]} if known[1:] else {})

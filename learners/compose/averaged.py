@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import SerializeAsAny, field_validator, model_validator
 
 from learners.batch import Array, Batch, Flags
-from learners.learner import ONCE, Layout, Learned, Learner, Memory, State, Terms
+from learners.learner import EVERY, ONCE, Layout, Learned, Learner, Memory, State, Terms
 from learners.linear.learner import LinearLearner
 from learners.linear.weights import Shape
 from learners.registry import make
@@ -72,8 +72,8 @@ class Averaged(Learner):
     def terms(self, state: State, X: Batch, column: int) -> Terms:
         return self.base.terms(state, X, column)
 
-    def weights(self, state: State, column: int) -> Array:
-        return self.base.weights(state, column)
+    def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
+        return self.base.weights(state, column, slots)
 
     def updates(self, state: State) -> int:
         return self.base.updates(state)

@@ -13,7 +13,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from learners.batch import BIAS, Array, Batch, Flags, Ints, Slots
 from learners.filling import filled
-from learners.learner import REWROTE, Layout, Terms
+from learners.learner import EVERY, REWROTE, Layout, Terms
 from learners.linear.learner import WeighingLearner, at
 from learners.linear.scaled_features import Rates, learn_scaled, scaled_scores
 from learners.linear.weights import Shape, Weights, answering, current, fresh_weights
@@ -158,9 +158,13 @@ class FeatureScaling3(FeatureScaling):
     def _sigmoid(self) -> bool:
         return False
 
-    def weights(self, state: State, column: int) -> Array:
+    def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
         """α, which stands where the others have a weight, and b."""
-        return np.concatenate([super().weights(state, column), answering(state.alpha)[BIAS + 1 :]])
+        del column
+        weights = answering(at(state.alpha, slots))
+        if not slots.start:
+            weights[:1] = answering(state.w)
+        return weights
 
 
 def _answering(part: Weights, slots: Slots) -> Array:

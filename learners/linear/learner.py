@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from learners.batch import Array, Batch, Flags, Slots
-from learners.learner import ONCE, Learned, Learner, Memory, State, Terms, tally
+from learners.learner import EVERY, ONCE, Learned, Learner, Memory, State, Terms, tally
 from learners.linear.weights import NO_MASK, Shape, Weights, answering, current, linear_scores
 
 
@@ -50,9 +50,9 @@ class LinearLearner(Learner):
         del column
         return Terms(X.indices, X.values, answering(at(state.w, X.indices)), 0.0)
 
-    def weights(self, state: State, column: int) -> Array:
+    def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
         del column
-        return answering(state.w)
+        return answering(at(state.w, slots))
 
     def updates(self, state: State) -> int:
         return int(state.updates[0])
@@ -92,7 +92,7 @@ class DualLearner(WeighingLearner):
         return learned
 
 
-def at(w: Weights, slots: Slots) -> Weights:
+def at(w: Weights, slots: Slots | slice) -> Weights:
     """The same vector with these slots alone."""
     parts = {name: getattr(w, name) for name in ("v", "total", "upto", "mask")}
     return w._replace(**{name: part[slots] for name, part in parts.items() if part.size})

@@ -15,7 +15,7 @@ from pydantic import Field, NonNegativeFloat
 
 from learners.batch import BIAS, Array, Batch, Flags, Ints
 from learners.kernels import LARGEST_WEIGHT, kernel, row
-from learners.learner import MOVED, Layout, Terms
+from learners.learner import EVERY, MOVED, Layout, Terms
 from learners.linear.learner import WeighingLearner, at
 from learners.linear.threshold import answer_of, refuse_negative, seen_and_all, threshold_scores
 from learners.linear.weights import (
@@ -88,9 +88,9 @@ class Multiplicative(WeighingLearner):
         values = np.where(answers, X.values / n, 0.0) if n > 0.0 else np.zeros(j.size)
         return Terms(j, values, effective, -self.theta)
 
-    def weights(self, state: State, column: int) -> Array:
+    def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
         del column
-        return _effective(state.w, state.v, state.seen)[1]
+        return _effective(at(state.w, slots), at(state.v, slots), state.seen[slots])[1]
 
     def _fresh(self, dim: int, shape: Shape, u: float, v: float | None) -> State:
         against = fresh_weights(0, Shape()) if v is None else fresh_weights(dim, shape._replace(selected=False), v)

@@ -64,6 +64,8 @@ def test_weights_are_those_of_the_terms_and_a_copy(learner):
     for column, _ in columns(learner, state, rows[0]):
         weights = learner.weights(state, column)
         assert weights.shape == (SMALL,)
+        parts = [learner.weights(state, column, slice(start, start + 3)) for start in (0, 3, 6, 9)]
+        assert np.concatenate(parts).tobytes() == weights.tobytes()
         for row in rows if "fs3" not in name(learner) else ():
             terms = learner.terms(state, row, column)
             assert terms.weights.tobytes() == weights[terms.slots].tobytes()

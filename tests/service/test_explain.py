@@ -13,15 +13,17 @@ from prometheus_client import CollectorRegistry
 from test_api import check_error, conforms
 
 import service.explanation
+from learners.hashing import SlotTable
 from service.api import Context, make_app
 from service.cli.learners import execute
 from service.configuration import parse
 from service.events import Decoder
-from service.explanation import explained, largest, weights_of
+from service.explanation import explained, summary, weights_of
 from service.health import Health
 from service.lineage import Lineage
 from service.metrics import Metrics
 from service.model import Model
+from service.names import Names
 from service.naming import named_instance
 from service.sources.contract import BEGINNING
 
@@ -376,15 +378,15 @@ def test_numbers_beyond_the_bounds_are_refused(query):
     weights=st.lists(st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.0, -3.0, 0.5]), min_size=1, max_size=40),
     top=st.integers(1, 12),
 )
-def test_the_largest_weights_are_found_block_by_block(weights, top):
-    before, service.explanation.BLOCK = service.explanation.BLOCK, 7
-    try:
-        found = largest(np.array(weights), top).tolist()
-    finally:
-        service.explanation.BLOCK = before
-    sizes = [abs(weight) for weight in weights if weight]
-    assert [abs(weights[slot]) for slot in found] == sorted(sizes, reverse=True)[:top]
-    assert len(set(found)) == len(found)
+def test_weights_are_summed_up_block_by_block(weights, top):
+    blocks = [np.array(weights[start : start + 7]) for start in range(0, len(weights), 7)]
+    told = summary(blocks, top, Names(0, SlotTable([], 6, bias=True)))
+    sizes = sorted((abs(weight) for weight in weights if weight), reverse=True)
+    assert [abs(entry["weight"]) for entry in told["top"]] == sizes[:top]
+    assert len({entry["slot"] for entry in told["top"]}) == len(told["top"])
+    assert all(weights[entry["slot"]] == entry["weight"] for entry in told["top"])
+    assert (told["nonzero"], told["dimension"]) == (len(sizes), len(weights))
+    assert told["norm"] == pytest.approx(np.linalg.norm(weights))
 
 
 def test_weights_wait_for_each_other_and_nothing_waits_for_them(monkeypatch):
@@ -413,21 +415,31 @@ def test_weights_wait_for_each_other_and_nothing_waits_for_them(monkeypatch):
     assert most == [1, 1]
 
 
-def test_ranking_holds_no_lock(monkeypatch):
-    """The model's lock is held while the weights are copied, and not while they are ranked."""
+def test_the_lock_is_held_while_weights_are_copied_and_not_while_they_are_ranked(monkeypatch):
     client = Client()
-    monkeypatch.setattr(
-        "service.explanation.largest", lambda *_: np.array([], np.int64) if free() else pytest.fail("held")
-    )
+    kind, held = type(client.model.learner), []
+    weights, partition = kind.weights, np.argpartition
 
-    def free():
-        found = []
-        thread = threading.Thread(target=lambda: found.append(client.model.updates()))
+    def is_held():
+        got = []
+        thread = threading.Thread(target=lambda: got.append(client.model.still.acquire(timeout=0.05)))
         thread.start()
-        thread.join(2)
-        return bool(found)
+        thread.join()
+        return not got[0]
 
+    def copied(*asked):
+        held.append(("copied", is_held()))
+        return weights(*asked)
+
+    def ranked(*asked):
+        held.append(("ranked", client.model.still._is_owned()))
+        return partition(*asked)
+
+    monkeypatch.setattr(service.explanation, "BLOCK", 1500)
+    monkeypatch.setattr(kind, "weights", copied)
+    monkeypatch.setattr(np, "argpartition", ranked)
     assert client.ask("GET", "/weights").status_code == 200
+    assert held == [("copied", True), ("ranked", False)] * 3, "2^12 slots, bias and two columns"
 
 
 def test_learners_are_those_of_the_command(capsys):
