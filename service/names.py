@@ -99,7 +99,7 @@ class Names:
         """The log, or what it has more than when it was last taken."""
         log = self._table.log
         start, self._saved = 0 if whole else self._saved, len(log)
-        return np.frombuffer(bytes(log[start:]), np.uint8)
+        return np.frombuffer(bytes(memoryview(log)[start:]), np.uint8)
 
     def put_back(self, part: NDArray[np.uint8]) -> None:
         """What was taken last did not become a checkpoint."""

@@ -27,6 +27,8 @@ MOST = 1000
 
 async def predict(context: Context, request: Request) -> Response:
     """`/predict`, and `/predict?explain=true`."""
+    if not request.scope["query_string"]:  # nearly always; to parse nothing takes 10 µs
+        return await predictions.predict(context, request)
     wanted = request.query_params.get("explain", "false")
     if wanted not in {"true", "false"}:
         raise Problem(422, "query", "explain is true or false")
