@@ -25,6 +25,8 @@ class SlotTable:
         self.bias = bias
         self._first = 1 + len(columns)
         self._remembered: dict[str, int] = {}
+        self.met: list[tuple[int, str]] | None = None
+        """Slots and names that were not remembered, for whoever empties the list; None: nobody asks."""
 
     @property
     def dim(self) -> int:
@@ -42,8 +44,22 @@ class SlotTable:
         if slot is None:
             if len(self._remembered) >= REMEMBERED:
                 self._remembered.clear()
-            slot = self._first + (
-                (zlib.crc32(name.encode("utf-8", "surrogatepass")) * SPREAD & 0xFFFFFFFF) >> (32 - self.bits)
-            )
+            slot = self.computed(name)
             self._remembered[name] = slot
+            if self.met is not None:
+                self.met.append((slot, name))
         return slot
+
+    def computed(self, name: str) -> int:
+        """The same without remembering it."""
+        checksum = zlib.crc32(name.encode("utf-8", "surrogatepass"))
+        return self._first + ((checksum * SPREAD & 0xFFFFFFFF) >> (32 - self.bits))
+
+    def forget(self, name: str | None = None) -> None:
+        """A name, or all of them, will be new again."""
+        if name is not None:
+            self._remembered.pop(name, None)
+            return
+        self._remembered.clear()
+        if self.met is not None:
+            self.met = []

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from learners.batch import Array, Batch, Flags
+from learners.batch import Array, Batch, Flags, Slots
 from learners.kernels import ACCEPTED, refusals
 
 State = Any
@@ -30,6 +30,22 @@ class Learned(NamedTuple):
 
     scores: Array
     moved: Flags
+
+
+class Terms(NamedTuple):
+    """A score as a sum, Σ values·weights + constant: of one row, for one class."""
+
+    slots: Slots
+    """Those of the row, and those of absent features that take part."""
+    values: Array
+    """As the rule sees them: scaled, normalised or squeezed."""
+    weights: Array
+    """Those that answer: the means where there are any, 0 where a feature is left out."""
+    constant: float
+
+
+EVERY = slice(None)
+"""All slots."""
 
 
 class Memory(NamedTuple):
@@ -58,7 +74,7 @@ class Layout(Protocol):
 
 
 class Learner(BaseModel):
-    """Subclasses give `init`, `score_rows`, `learn_rows`, `updates`, `dropped` and `norm`."""
+    """Subclasses give `init`, `score_rows`, `learn_rows`, `terms`, `weights`, `updates`, `dropped` and `norm`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
@@ -111,6 +127,17 @@ class Learner(BaseModel):
 
     def learn_rows(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Learned:
         """`learn` of rows that were not refused."""
+        raise NotImplementedError
+
+    def terms(self, state: State, X: Batch, column: int) -> Terms:
+        """What the score of one row that was not refused is the sum of, in time of the row's length; writes nothing.
+
+        The column is that of a class which has been seen; 0 where there are only two.
+        """
+        raise NotImplementedError
+
+    def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
+        """The weights that answer, one per slot of a stretch, as a copy."""
         raise NotImplementedError
 
     def updates(self, state: State) -> int:

@@ -57,7 +57,7 @@ class Service:
         self._role = role
         self._stop = threading.Event()
         self._deadline = 0.0
-        self._decoder = Decoder(settings.features, settings.label, settings.limits)
+        self._decoder = Decoder(settings.features, settings.label, settings.limits, settings.names)
         try:
             with refused():
                 self.model = Model(settings.learner, settings.features, settings.label, self._decoder)

@@ -14,6 +14,7 @@ import msgspec
 
 from learners.batch import BIAS, Batch
 from learners.hashing import SlotTable
+from service.names import Names
 from service.settings import Features, Label, Limits, canonical_label
 
 REASONS = {
@@ -58,10 +59,11 @@ class Reject(NamedTuple):
 
 
 class Decoder:
-    """The decoder of one model's events."""
+    """The decoder of one model's events; of those of the log it keeps up to `names` names of hashed features."""
 
-    def __init__(self, features: Features, label: Label, limits: Limits) -> None:
+    def __init__(self, features: Features, label: Label, limits: Limits, names: int = 0) -> None:
         self.slots = SlotTable(features.columns, features.bits, bias=features.bias)
+        self.names = Names(names, self.slots)
         self._features = features
         self._text = frozenset(features.text)
         self._label = label.field
@@ -87,7 +89,10 @@ class Decoder:
         label = canonical_label(label)
         if len(label) > self.limits.max_name:
             return Reject("too_long")
-        return self._row(self._log_features(document), label, float(weight))
+        event = self._row(self._log_features(document), label, float(weight))
+        if self.slots.met:
+            self.names.heard(accepted=isinstance(event, Event))
+        return event
 
     def instance(self, data: bytes) -> Event | Reject:
         """The body of a prediction request; unknown fields are refused, since a caller can mend them."""

@@ -1,17 +1,20 @@
 """Whether parts fit together: a learner and its labels, a checkpoint and the configuration that is to go on from it."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
+from learners.calibration import Calibration, fresh_calibration, restored_calibration
 from learners.compose.one_vs_rest import OneVsRest
-from learners.learner import Learner
+from learners.evaluation import Progress, fresh_progress
+from learners.learner import Learner, State, restore
 from learners.registry import make
 from service.differences import differences
 from service.errors import Protective
+from service.names import Names, Table
 from service.settings import Features, Label, Limits
-from service.snapshot import Snapshot
+from service.snapshot import NAMES, Snapshot
 
 REQUIRED = ("learner", "features", "label")
 """Settings that every checkpoint tells; limits came later."""
@@ -19,6 +22,37 @@ REQUIRED = ("learner", "features", "label")
 
 class Mismatch(Protective):
     """A checkpoint that was made with other settings than the configuration has, or is not one of such a model."""
+
+
+class Fitted(NamedTuple):
+    """What a snapshot holds, in the forms that a model works with."""
+
+    state: State
+    progress: Progress
+    calibration: Calibration
+    names: Table
+    older: bool
+    """It lacks arrays that the model has, so that no delta can build on it."""
+
+
+def fitted(learner: Learner, dim: int, label: Label, names: Names, snapshot: Snapshot) -> Fitted:
+    """Take a snapshot apart; arrays that such a model cannot have are a `Mismatch`."""
+    parts: dict[str, dict[str, Any]] = {"state": {}, "progress": {}, "calibration": {}, NAMES: {}}
+    for path, array in snapshot.arrays.items():
+        part, _, name = path.partition("/")
+        parts[part][name] = array
+    try:
+        state = restore(learner.init(dim), parts["state"])
+        progress: Progress = restore(fresh_progress(), parts["progress"])
+        older = not parts["calibration"]
+        calibration = fresh_calibration() if older else restored_calibration(parts["calibration"])
+        table = names.read(snapshot.arrays.get(NAMES), learned=snapshot.events > 0)
+    except ValueError as error:
+        raise Mismatch(f"the checkpoint is not one of this model: {error}") from error
+    seen: Any = parts["state"].get("base/seen", parts["state"].get("seen"))  # of one_vs_rest, scaled or not
+    if (progress.recent > 1).any() or (label.classes == "grow" and seen[len(snapshot.classes) :].any()):
+        raise Mismatch("the checkpoint is not one of this model: it has outcomes or classes that cannot be")
+    return Fitted(state, progress, calibration, table, older or names.kept != (NAMES in snapshot.arrays))
 
 
 def check_settings(mine: dict[str, Any], snapshot: Snapshot) -> None:

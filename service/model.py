@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.batch import Array, Batch
-from learners.calibration import calibrate, fresh_calibration, probabilities, restored_calibration
-from learners.evaluation import Progress, fresh_progress, record
+from learners.calibration import calibrate, fresh_calibration, probabilities
+from learners.evaluation import fresh_progress, record
 from learners.kernels import ACCEPTED, REFUSALS
-from learners.learner import REWROTE, Learner, flatten, restore, slot_arrays
+from learners.learner import REWROTE, Learner, flatten, slot_arrays
 from learners.outputs import predicted
 from service.checkpoints import Manifest
 from service.events import Decoder, Event, batch
-from service.fitting import Mismatch, check_classes, check_settings
+from service.fitting import Mismatch, check_classes, check_settings, fitted
 from service.labels import Labels
 from service.lineage import Lineage
 from service.settings import Features, Label
-from service.snapshot import SLOTS, Snapshot
+from service.snapshot import NAMES, SLOTS, Snapshot
 from service.sources.contract import Bookmark
 from service.touched import Touched, frozen
 
@@ -74,8 +74,9 @@ class Model:
             "limits": decoder.limits.model_dump(mode="json"),
         }
         self._dim = decoder.slots.dim
+        self.names = decoder.names
         self._label = label
-        self._lock = threading.Lock()
+        self._lock = self.still = threading.RLock()  # for whoever looks at several things of one state
         self._slot_arrays = frozenset(f"state/{name}" for name in slot_arrays(self.learner))
         self.reset()
 
@@ -87,6 +88,7 @@ class Model:
             self.calibration = fresh_calibration()
             self.labels = Labels(self._label)
             self.rejects: dict[str, int] = {}
+            self.names.become()
             self._touched = Touched(self._dim)
             self._generation, self._made = 0, time.time()
 
@@ -204,6 +206,8 @@ class Model:
             if whole:
                 self._touched.everything = True
             copied = frozen(self._arrays(), self._slot_arrays, self._touched.take())
+            if self.names.kept:
+                copied.arrays[NAMES] = self.names.taken(whole=SLOTS not in copied.arrays)
             classes, rejects = list(self.labels.names), dict(self.rejects)
         return Snapshot(self.made_with, classes, bookmark, lineage, rejects, None, copied.arrays, copied.sliced)
 
@@ -211,36 +215,26 @@ class Model:
         """The last snapshot did not become a checkpoint: the next one holds its slots again."""
         with self._lock:
             self._touched.put_back(snapshot.arrays.get(SLOTS))
+            if NAMES in snapshot.arrays and not snapshot.whole:
+                self.names.put_back(snapshot.arrays[NAMES])
 
     def restore(self, snapshot: Snapshot, manifest: Manifest | None = None) -> None:
         """Become what the snapshot holds, whole and at once; one that does not fit is a `Mismatch`."""
         self.check(snapshot)
-        parts: dict[str, dict[str, Any]] = {"state": {}, "progress": {}, "calibration": {}}
-        for path, array in snapshot.arrays.items():
-            part, _, name = path.partition("/")
-            parts[part][name] = array
-        try:
-            state = restore(self.learner.init(self._dim), parts["state"])
-            progress: Progress = restore(fresh_progress(), parts["progress"])
-            older = not parts["calibration"]  # it is younger than the format
-            calibration = fresh_calibration() if older else restored_calibration(parts["calibration"])
-        except ValueError as error:
-            raise Mismatch(f"the checkpoint is not one of this model: {error}") from error
-        seen: Any = parts["state"].get("base/seen", parts["state"].get("seen"))  # of one_vs_rest, scaled or not
-        if (progress.recent > 1).any() or (not self.labels.binary and seen[len(snapshot.classes) :].any()):
-            raise Mismatch("the checkpoint is not one of this model: it has outcomes or classes that cannot be")
+        found = fitted(self.learner, self._dim, self._label, self.names, snapshot)
         with self._lock:
-            self.state, self.progress, self.calibration = state, progress, calibration
+            self.state, self.progress, self.calibration = found.state, found.progress, found.calibration
             self.labels, self.rejects = Labels(self._label, snapshot.classes), dict(snapshot.rejects)
+            self.names.become(found.names)
             self._touched.take()
-            self._touched.everything |= older
+            self._touched.everything |= found.older
             if manifest is not None:
                 self._generation, self._made = manifest.generation, manifest.created
 
     def check(self, snapshot: Snapshot) -> None:
         """Refuse other settings, strange arrays and classes that cannot be; their shapes are seen by `restore`."""
         check_settings(self.made_with, snapshot)
-        if strange := sorted(snapshot.arrays.keys() - self._arrays().keys()):
+        if strange := sorted(snapshot.arrays.keys() - self._arrays().keys() - {NAMES}):
             raise Mismatch(f"the checkpoint has an array that this model has not: {strange[0][:80]!r}")
         if wrong := self.labels.wrong(snapshot.classes):
             raise Mismatch(f"the checkpoint is not one of this model: {wrong}")

@@ -2,7 +2,8 @@
 
 Layout, little-endian: magic with the version (8 bytes), length of the header (8), header (canonical JSON), the raw
 arrays in the header's order, SHA-256 of all that (32). Names of arrays are part of the format. A snapshot is whole, or
-a delta: then the arrays named by `sliced` hold only the values at `slots`, to be set in the snapshot before it.
+a delta: then the arrays named by `sliced` hold only the values at `slots`, to be set in the snapshot before it, and
+`names` what is to be appended to those before.
 """
 
 import hashlib
@@ -25,6 +26,8 @@ OLDER = b"ONEPASS1"
 DTYPES = {"<f8", "<i8", "|u1"}
 LONGEST_HEADER = 64 * 1024 * 1024
 SLOTS = "slots"
+NAMES = "names"
+"""Names of slots, as lines; a delta has those that came since the snapshot before it."""
 COUNTS = ("progress/events", "progress/errors")
 """Arrays that every snapshot has, of one number each: never below 0, nor more errors than events."""
 
@@ -154,6 +157,11 @@ def merge(earlier: Snapshot, delta: Snapshot) -> Snapshot:
         except (IndexError, ValueError) as error:
             raise BadSnapshot(f"array {name} of a delta does not fit: {error}") from error
         arrays[name] = target
+    if NAMES in arrays:
+        both = earlier.arrays[NAMES], arrays[NAMES]
+        if any(names.dtype != np.uint8 or names.ndim != 1 for names in both):
+            raise BadSnapshot("names are of another type or shape")
+        arrays[NAMES] = np.concatenate(both)
     return delta._replace(arrays=arrays, sliced=())
 
 

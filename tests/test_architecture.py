@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from learners.description import describe
 from learners.registry import KINDS
-from service.cli.learners import describe, page
+from service.cli.learners import page
 
 ROOT = Path(__file__).parent.parent
 LEARNERS = sorted((ROOT / "learners").rglob("*.py"))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import SerializeAsAny, field_validator, model_validator
 
 from learners.batch import Array, Batch, Flags
-from learners.learner import ONCE, Layout, Learned, Learner, Memory, State
+from learners.learner import EVERY, ONCE, Layout, Learned, Learner, Memory, State, Terms
 from learners.linear.learner import LinearLearner
 from learners.linear.weights import Shape
 from learners.registry import make
@@ -68,6 +68,12 @@ class Averaged(Learner):
 
     def learn_rows(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Learned:
         return self.base.learn_rows(state, X, y, memory)
+
+    def terms(self, state: State, X: Batch, column: int) -> Terms:
+        return self.base.terms(state, X, column)
+
+    def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
+        return self.base.weights(state, column, slots)
 
     def updates(self, state: State) -> int:
         return self.base.updates(state)

@@ -13,7 +13,7 @@ from pydantic import Field, SerializeAsAny, field_validator
 from learners.batch import Array, Batch, Flags, Ints
 from learners.compose.averaged import Averaged
 from learners.compose.selected import Selected
-from learners.learner import ONCE, Layout, Learned, Learner, Memory, tally
+from learners.learner import EVERY, ONCE, Layout, Learned, Learner, Memory, Terms, tally
 from learners.learner import State as BaseState
 from learners.linear.learner import LinearLearner
 from learners.registry import make
@@ -90,6 +90,12 @@ class OneVsRest(Learner):
         classes, where = np.unique(y[counts].astype(np.int64), return_index=True)
         first[classes] = np.minimum(first[classes], counts[where])
         return first
+
+    def terms(self, state: State, X: Batch, column: int) -> Terms:
+        return self.base.terms(_class(state.classes, column), X, 0)
+
+    def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
+        return self.base.weights(_class(state.classes, column), 0, slots)
 
     def updates(self, state: State) -> int:
         return int(state.updates[0])

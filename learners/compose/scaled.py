@@ -17,7 +17,7 @@ from learners.compose.one_vs_rest import OneVsRest
 from learners.compose.selected import Selected
 from learners.filling import filled
 from learners.kernels import kernel
-from learners.learner import ONCE, REWROTE, Layout, Learned, Learner, Memory
+from learners.learner import EVERY, ONCE, REWROTE, Layout, Learned, Learner, Memory, Terms
 from learners.learner import State as BaseState
 from learners.linear.learner import LinearLearner
 from learners.registry import make
@@ -112,6 +112,12 @@ class Scaled(Learner):
         counts = (state.events, state.K, state.K2)
         values = _scale(*counts, state.mean, state.spread, state.upto, log_g, bool(self.center), purpose, X)
         return X._replace(values=values)
+
+    def terms(self, state: State, X: Batch, column: int) -> Terms:
+        return self.base.terms(state.base, self._scaled(state, X, SCORE), column)
+
+    def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
+        return self.base.weights(state.base, column, slots)
 
     def updates(self, state: State) -> int:
         return self.base.updates(state.base)

@@ -12,7 +12,7 @@ from pydantic import Field, NonNegativeFloat, PositiveInt, SerializeAsAny, field
 
 from learners.batch import BIAS, Array, Batch, Flags, Ints
 from learners.compose.averaged import Averaged
-from learners.learner import ONCE, REWROTE, Layout, Learned, Learner, Memory
+from learners.learner import EVERY, ONCE, REWROTE, Layout, Learned, Learner, Memory, Terms
 from learners.learner import State as BaseState
 from learners.linear.learner import LinearLearner
 from learners.linear.weights import Shape
@@ -109,6 +109,12 @@ class Selected(Learner):
         mask[BIAS] = 1
         mask[descending[:top]] = 1
         mask[descending[descending.size - bottom :]] = 1
+
+    def terms(self, state: State, X: Batch, column: int) -> Terms:
+        return self.base.terms(state.base, X, column)
+
+    def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
+        return self.base.weights(state.base, column, slots)
 
     def updates(self, state: State) -> int:
         return self.base.updates(state.base)

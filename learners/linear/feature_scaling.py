@@ -11,12 +11,12 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
-from learners.batch import BIAS, Array, Batch, Flags, Ints
+from learners.batch import BIAS, Array, Batch, Flags, Ints, Slots
 from learners.filling import filled
-from learners.learner import REWROTE, Layout
-from learners.linear.learner import WeighingLearner
+from learners.learner import EVERY, REWROTE, Layout, Terms
+from learners.linear.learner import WeighingLearner, at
 from learners.linear.scaled_features import Rates, learn_scaled, scaled_scores
-from learners.linear.weights import Shape, Weights, current, fresh_weights
+from learners.linear.weights import Shape, Weights, answering, current, fresh_weights
 
 
 class State(NamedTuple):
@@ -93,6 +93,14 @@ class FeatureScaling(WeighingLearner):
     def _sigmoid(self) -> bool:
         return True
 
+    def terms(self, state: State, X: Batch, column: int) -> Terms:
+        del column
+        skips, X = self._taking_part(state, X)
+        w, alpha, beta = (_answering(part, X.indices) for part in (state.w, state.alpha, state.beta))
+        z = _logistic(alpha * X.values - beta) if self._sigmoid() else alpha * X.values + beta
+        z = np.where(skips & (X.values == 0.0), 0.0, z)
+        return Terms(X.indices, np.where(X.indices == BIAS, X.values, z), w, 0.0)
+
     def norm(self, state: State) -> float:
         """Of all parameters together."""
         learned = [current(state.w), current(state.alpha)[BIAS + 1 :], current(state.beta)]
@@ -149,3 +157,25 @@ class FeatureScaling3(FeatureScaling):
 
     def _sigmoid(self) -> bool:
         return False
+
+    def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
+        """α, which stands where the others have a weight, and b."""
+        del column
+        weights = answering(at(state.alpha, slots))
+        if not slots.start:
+            weights[:1] = answering(state.w)
+        return weights
+
+
+def _answering(part: Weights, slots: Slots) -> Array:
+    """The parameters of a row's slots that answer; 1 where the variant fixes them."""
+    kept = slots < part.v.size
+    values = np.ones(slots.size)
+    values[kept] = answering(at(part, slots[kept]))
+    return values
+
+
+def _logistic(s: Array) -> Array:
+    """σ(s), in the form that does not overflow."""
+    e = np.exp(-np.abs(s))
+    return np.where(s >= 0.0, 1.0, e) / (1.0 + e)

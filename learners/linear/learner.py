@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from learners.batch import Array, Batch, Flags
-from learners.learner import ONCE, Learned, Learner, Memory, State, tally
-from learners.linear.weights import NO_MASK, Shape, answering, current, linear_scores
+from learners.batch import Array, Batch, Flags, Slots
+from learners.learner import EVERY, ONCE, Learned, Learner, Memory, State, Terms, tally
+from learners.linear.weights import NO_MASK, Shape, Weights, answering, current, linear_scores
 
 
 class LinearLearner(Learner):
@@ -46,6 +46,14 @@ class LinearLearner(Learner):
         tally(state, learned.moved)
         return learned
 
+    def terms(self, state: State, X: Batch, column: int) -> Terms:
+        del column
+        return Terms(X.indices, X.values, answering(at(state.w, X.indices)), 0.0)
+
+    def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
+        del column
+        return answering(at(state.w, slots))
+
     def updates(self, state: State) -> int:
         return int(state.updates[0])
 
@@ -82,3 +90,9 @@ class DualLearner(WeighingLearner):
         learned = Learned(*self.run_duals(state, self.weighed(X, y), y, duals))
         tally(state, learned.moved)
         return learned
+
+
+def at(w: Weights, slots: Slots | slice) -> Weights:
+    """The same vector with these slots alone."""
+    parts = {name: getattr(w, name) for name in ("v", "total", "upto", "mask")}
+    return w._replace(**{name: part[slots] for name, part in parts.items() if part.size})

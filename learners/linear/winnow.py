@@ -15,8 +15,8 @@ from pydantic import Field, NonNegativeFloat
 
 from learners.batch import BIAS, Array, Batch, Flags, Ints
 from learners.kernels import LARGEST_WEIGHT, kernel, row
-from learners.learner import MOVED, Layout
-from learners.linear.learner import WeighingLearner
+from learners.learner import EVERY, MOVED, Layout, Terms
+from learners.linear.learner import WeighingLearner, at
 from learners.linear.threshold import answer_of, refuse_negative, seen_and_all, threshold_scores
 from learners.linear.weights import (
     NO_MASK,
@@ -80,6 +80,18 @@ class Multiplicative(WeighingLearner):
     def score_rows(self, state: State, X: Batch) -> Array:
         return threshold_scores(state.w, state.v, state.seen, self.theta, X)
 
+    def terms(self, state: State, X: Batch, column: int) -> Terms:
+        del column
+        j = X.indices
+        answers, effective = _effective(at(state.w, j), at(state.v, j), state.seen[j])
+        n = X.values[answers].sum()
+        values = np.where(answers, X.values / n, 0.0) if n > 0.0 else np.zeros(j.size)
+        return Terms(j, values, effective, -self.theta)
+
+    def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
+        del column
+        return _effective(at(state.w, slots), at(state.v, slots), state.seen[slots])[1]
+
     def _fresh(self, dim: int, shape: Shape, u: float, v: float | None) -> State:
         against = fresh_weights(0, Shape()) if v is None else fresh_weights(dim, shape._replace(selected=False), v)
         seen = np.zeros(dim, np.uint8)
@@ -139,6 +151,13 @@ class ModifiedBalancedWinnow(Balanced):
     rule = "as winnow-balanced, where y·score ≤ M, factors α(1 + x_j) and β(1 − x_j)"
     M: NonNegativeFloat = 1.0
     """The margin within which a right answer still counts as a mistake."""
+
+
+def _effective(w: Weights, v: Weights, seen: Flags) -> tuple[NDArray[np.bool_], Array]:
+    """Which features answer, and u − v of those; v is empty where there is only w."""
+    answers: NDArray[np.bool_] = (seen > 0) & (w.mask > 0) if w.mask.size else seen > 0
+    weights = answering(w._replace(mask=NO_MASK))
+    return answers, np.where(answers, weights - answering(v) if v.v.size else weights, 0.0)
 
 
 @kernel

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
+from service.api.explanation_shapes import explanation_shapes
 from service.api.routes import Route
 
 ERROR = {"$ref": "#/components/schemas/Error"}
@@ -82,6 +83,14 @@ SCHEMAS |= {
     "Word": {"type": "object", "required": ["status"], "properties": {"status": {"type": "string"}}},
 }
 
+SCHEMAS |= explanation_shapes(SCHEMAS["Prediction"])
+
+QUERY: dict[str, dict[str, Any]] = {
+    "explain": {"type": "string", "enum": ["true", "false"], "default": "false"},
+    "top": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 20},
+    "classes": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 20},
+}
+
 FAULTS = {
     401: "No key, or one that is not known",
     403: "The key is not good for this",
@@ -128,6 +137,8 @@ def _operation(route: Route) -> dict[str, Any]:
     if route.takes:
         content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{route.takes}"}}}
         operation["requestBody"] = {"required": True, "content": content}
+    if route.query:
+        operation["parameters"] = [{"name": name, "in": "query", "schema": QUERY[name]} for name in route.query]
     if route.scope:
         operation["security"] = [{"key": []}]
     return operation

@@ -12,8 +12,9 @@ from service.api.context import Context
 from service.api.problems import Problem, json_reply
 from service.events import Event, Reject
 from service.model import Prediction, Served
+from service.naming import Named
 
-T = TypeVar("T", Event, list[Event])
+T = TypeVar("T", Event, list[Event], Named)
 
 SHORT = 16_384
 """Bytes of a batch that is answered at once, which takes a millisecond."""

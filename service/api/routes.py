@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api import page, predictions, views
+from service.api import explanations, page, views
 from service.api.context import Context
 
 Scope = Literal["predict", "events", "metrics", "admin"]
@@ -25,11 +25,18 @@ class Route(NamedTuple):
     """The shape of a good reply; `text` for plain text, `html` for a page."""
     predicts: bool = False
     """Answers from the model: not in the role `learn`, and 503 until the model is ready."""
+    query: tuple[str, ...] = ()
+    """Parameters of the URL, by their names in `openapi`."""
 
 
 ROUTES = (
-    Route("POST", "/predict", "predict", predictions.predict, "Instance", "Prediction", predicts=True),
-    Route("POST", "/predict/batch", "predict", predictions.predict_batch, "Instances", "Predictions", predicts=True),
+    Route(
+        "POST", "/predict", "predict", explanations.predict, "Instance", "Predicted", predicts=True, query=("explain",)
+    ),
+    Route("POST", "/predict/batch", "predict", explanations.predict_batch, "Instances", "Predictions", predicts=True),
+    Route("POST", "/explain", "predict", explanations.explain, "Instance", "Explained", predicts=True),
+    Route("GET", "/weights", "metrics", explanations.weights, None, "Weights", query=("top", "classes")),
+    Route("GET", "/learners", "metrics", explanations.learners, None, "Learners"),
     Route("GET", "/status", "metrics", views.status, None, "Status"),
     Route("GET", "/metrics", "metrics", views.metrics, None, "text"),
     Route("GET", "/", None, page.page, None, "html"),

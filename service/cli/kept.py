@@ -40,7 +40,7 @@ def generation(store: RedisStore, number: int | None) -> tuple[Manifest, Snapsho
 def check_fits(snapshot: Snapshot, settings: Settings) -> None:
     """Refuse a snapshot that was made with other settings, or that is not one of such a model."""
     with refused():
-        decoder = Decoder(settings.features, settings.label, settings.limits)
+        decoder = Decoder(settings.features, settings.label, settings.limits, settings.names)
         model = Model(settings.learner, settings.features, settings.label, decoder)
         try:
             model.restore(snapshot)

@@ -1,12 +1,11 @@
 """`onepass learners`: what can be configured, read off the registry."""
 
 import argparse
-import inspect
 import json
-import sys
 from typing import Any
 
-from learners.registry import COMPOSITIONS, KINDS, kind_class
+from learners.description import describe
+from learners.registry import KINDS
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,31 +29,6 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
             default = "required" if parameter["required"] else parameter["default"]
             print(f"    {parameter['name']} = {default}: {parameter['help']}")
     return 0
-
-
-def describe(kind: str) -> dict[str, Any]:
-    """One learner as the outside sees it."""
-    learner = kind_class(kind)
-    module = sys.modules[learner.__module__]
-    _, _, paper = (inspect.getdoc(module) or "").split("\n\n")[0].partition(". ")
-    parameters = [
-        {
-            "name": name,
-            "default": None if field.is_required() else field.default,
-            "required": field.is_required(),
-            "help": field.description or "",
-        }
-        for name, field in learner.model_fields.items()
-        if name != "kind"
-    ]
-    return {
-        "kind": kind,
-        "family": "composition" if kind in COMPOSITIONS else learner.__module__.rsplit(".", 1)[-1],
-        "paper": " ".join(paper.split()).rstrip("."),
-        "rule": learner.rule,
-        "when": " ".join((inspect.getdoc(learner) or "").split()),
-        "parameters": parameters,
-    }
 
 
 def page(described: list[dict[str, Any]]) -> str:

@@ -376,6 +376,7 @@ def resolved(schema: Any, document: Any) -> Any:
 
 
 TYPES = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "null": type(None)}
+TYPES["boolean"] = bool
 
 
 def conforms(value: Any, schema: Any, document: Any) -> bool:

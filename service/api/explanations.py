@@ -1,0 +1,69 @@
+"""Why an answer is what it is, what the model weighs, and what could be configured instead."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from learners.description import describe
+from learners.registry import KINDS
+from service.api import predictions
+from service.api.context import Context
+from service.api.predictions import accepted, model_of, told
+from service.api.problems import Problem, json_reply
+from service.explanation import explained, weights_of
+from service.naming import named_instance
+
+T = TypeVar("T")
+
+RANKING = ThreadPoolExecutor(1, "ranking")
+"""Work over all slots, one at a time: whoever asks second waits, and nobody keeps predictions waiting."""
+
+MOST = 1000
+
+
+async def predict(context: Context, request: Request) -> Response:
+    """`/predict`, and `/predict?explain=true`."""
+    if not request.scope["query_string"]:  # nearly always; to parse nothing takes 10 µs
+        return await predictions.predict(context, request)
+    wanted = request.query_params.get("explain", "false")
+    if wanted not in {"true", "false"}:
+        raise Problem(422, "query", "explain is true or false")
+    return await (explain if wanted == "true" else predictions.predict)(context, request)
+
+
+async def predict_batch(context: Context, request: Request) -> Response:
+    if "explain" in request.query_params:
+        raise Problem(422, "query", "a batch is not explained; ask /explain for each of its instances")
+    return await predictions.predict_batch(context, request)
+
+
+async def explain(context: Context, request: Request) -> Response:
+    named = named_instance(context.decoder, await request.body())
+    served, answer, explanation = explained(context.model, accepted(named))
+    return json_reply(told(answer) | {"explanation": explanation, "model": model_of(context, served)})
+
+
+async def weights(context: Context, request: Request) -> Response:
+    top, classes = (_number(request, name) for name in ("top", "classes"))
+    served, entries, omitted = await _apart(lambda: weights_of(context.model, top, classes))
+    return json_reply({"model": model_of(context, served), "classes": entries, "omitted_classes": omitted})
+
+
+async def learners(context: Context, request: Request) -> Response:
+    del context, request
+    return json_reply(await _apart(lambda: [describe(kind) for kind in KINDS]))
+
+
+async def _apart(work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(RANKING, work)
+
+
+def _number(request: Request, name: str) -> int:
+    text = request.query_params.get(name, "20")
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(MOST)) and 1 <= int(text) <= MOST):
+        raise Problem(422, "query", f"{name} is a number from 1 to {MOST}")
+    return int(text)
