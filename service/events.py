@@ -70,9 +70,9 @@ class Decoder:
         self.limits = limits
         self._json = msgspec.json.Decoder()
         self._column_slots = [*([BIAS] if features.bias else []), *self.slots.columns.values()]
-        names = features.columns
+        columns = features.columns
         self._columns: Callable[[dict[str, Any]], tuple[Any, ...]] = (
-            itemgetter(*names) if len(names) > 1 else lambda given: tuple(given[name] for name in names)
+            itemgetter(*columns) if len(columns) > 1 else lambda given: tuple(given[name] for name in columns)
         )
 
     def event(self, data: bytes) -> Event | Reject:
