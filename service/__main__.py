@@ -23,6 +23,7 @@ COMMANDS = {
     "replay": ("service.cli.replay", "one honest pass over a file, or a checkpoint built again from its own log"),
     "produce": ("service.cli.produce", "feed a file's events to a topic or stream"),
     "checkpoints": ("service.cli.checkpoints", "versions of a model: list, compare, go back, carry, freeze"),
+    "keys": ("service.cli.keys", "keys of the HTTP side: make, list, remove"),
     "bench": ("service.cli.bench", "measured claims: what an event costs a learner, what a checkpoint costs"),
     "learners": ("service.cli.learners", "every learner, with its parameters and its paper"),
 }
