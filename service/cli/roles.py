@@ -17,12 +17,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--until-end", action="store_true", help=help_text)
         help_text = "if there are checkpoints and none can be read, begin anew instead of stopping"
         parser.add_argument("--start-fresh", action="store_true", help=help_text)
+    help_text = "listen without keys where others can reach it; only behind something that keeps them away"
+    parser.add_argument("--insecure", action="store_true", help=help_text)
     parser.epilog = f"example:\n  {parser.prog} --config fraud.yaml"
 
 
 def execute(command: str, arguments: argparse.Namespace) -> int:
     role: Role = "run" if command == "run" else "learn" if command == "learn" else "serve"
-    flags = {"until_end": arguments.until_end, "start_fresh": arguments.start_fresh}
+    flags = {"until_end": arguments.until_end, "start_fresh": arguments.start_fresh, "insecure": arguments.insecure}
     service = Service(load(arguments.config), role, **flags)
     status = service.run()
     if arguments.until_end and status == 0:
