@@ -189,13 +189,12 @@ class Connection(HttpToolsProtocol):
     def _refuse(self, refusal: Refusal) -> None:
         """End the connection with a word, unless that would fall into the middle of another answer."""
         cycle, waiting = self.cycle, bool(self.pipeline)
-        if waiting or cycle is None or cycle.response_complete:
-            self.flights.refused(refusal.code)
-            if not waiting:
-                self.transport.write(refusal.closing)
-            self._close()
-        else:
+        if not waiting and cycle is not None and not cycle.response_complete:
             self._cut(cycle, refusal)
+        else:
+            self.flights.refused(refusal.code)
+            self.transport.write(b"" if waiting else refusal.closing)
+            self._close()
         if cycle is not None:
             cycle.disconnected = True
             cycle.message_event.set()
@@ -222,7 +221,7 @@ class Connection(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        if self._unread is not None:
+        if self._unread is not None and not self.transport.is_closing():
             self._unread.cancel()
             self._unread = None
 
@@ -241,7 +240,11 @@ class Connection(HttpToolsProtocol):
         self._close()
 
     def _close(self) -> None:
-        """What is written is still sent, but not for ever."""
-        if not self.transport.is_closing():
-            self.transport.close()
+        """What is written is still sent, as long as it is read."""
+        if self.transport.is_closing():
+            return
+        self.transport.close()
+        if not self.transport.get_write_buffer_size():
             self._closing = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+        elif self._unread is None:
+            self._watch_reader()

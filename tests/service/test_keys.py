@@ -1,7 +1,6 @@
 """Keys: only hashes are kept, every key is compared, limits hold, and the file may change under a running service."""
 
 import logging
-import os
 import re
 import stat
 from datetime import UTC, date, datetime, timedelta
@@ -228,7 +227,7 @@ def test_a_changed_file_is_read_within_a_second_and_buckets_stay(file, clock):
 
 def test_a_broken_or_missing_file_keeps_the_keys_and_says_so_once(file, clock, caplog):
     ring = Keyring(written(file, entry()), clock)
-    for broken in (lambda: file.write_text("- {name: [}"), lambda: os.unlink(file)):
+    for broken in (lambda: file.write_text("- {name: [}"), file.unlink):
         caplog.clear()
         broken()
         with caplog.at_level(logging.ERROR):
