@@ -7,6 +7,7 @@ from pathlib import Path
 from learners.learner import state_digest
 from service.app import Role, Service
 from service.configuration import load
+from service.logs import hide
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(command: str, arguments: argparse.Namespace) -> int:
     role: Role = "run" if command == "run" else "learn" if command == "learn" else "serve"
     flags = {"until_end": arguments.until_end, "start_fresh": arguments.start_fresh, "insecure": arguments.insecure}
-    service = Service(load(arguments.config), role, **flags)
+    settings = load(arguments.config)
+    hide(settings)
+    service = Service(settings, role, **flags)
     status = service.run()
     if arguments.until_end and status == 0:
         final = {key: value for key, value in service.status().items() if key not in {"ready", "trouble"}}
