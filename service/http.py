@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from service.api_settings import Api
-from service.flights import Flights, nothing
+from service.flights import nothing
+from service.hearing import LINGER_SECONDS, Hearing
 from service.refusals import (
     BAD_REQUEST,
     BUSY,
@@ -32,19 +32,20 @@ log = logging.getLogger("onepass")
 MOST_PIPELINED = 16
 MOST_FRAMING = 262_144
 """Bytes of a chunked body that are not body: sizes of chunks, and trailers, which nobody reads."""
-LINGER_SECONDS = 1.0
-"""For a client that still sends the body of a request that is answered: closed at once, it might not see the answer."""
+DIGITS = 5
+"""Of the length of a body that is not called long."""
 
 
 class _TooMuch(Exception):
     """Raised in a callback of the parser, so that it stops."""
 
 
-class Connection(HttpToolsProtocol):
-    """Deadlines are set only when something is awaited: a request that comes in one piece costs no timer."""
+class Connection(Hearing):
+    """Deadlines are set only when something is awaited: a request that comes in one piece costs no timer.
 
-    api: Api
-    flights: Flights
+    A request takes a place among those being answered when its body is there, so that slow ones keep none from others;
+    a long body is read by whoever works for it, and so has to begin before.
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -52,19 +53,18 @@ class Connection(HttpToolsProtocol):
         self._phase: Literal["idle", "head", "body"] = "idle"
         self._messages = 0
         self._head_bytes = self._head_came = self._framing = 0
+        self._long = False
         self._why = BAD_REQUEST
         self._deadline: asyncio.TimerHandle | None = None
-        self._unread: asyncio.TimerHandle | None = None
-        self._closing: asyncio.TimerHandle | None = None
+        self._held: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._deadline = self.loop.call_later(self.api.header_seconds, self._expired)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for timer in (self._deadline, self._unread, self._closing, self.timeout_keep_alive_task):
-            if timer is not None:
-                timer.cancel()
+        self._met()
+        self._held = None
         self.pipeline.clear()
         super().connection_lost(exc)
 
@@ -101,6 +101,7 @@ class Connection(HttpToolsProtocol):
         self._phase = "head"
         self._messages += 1
         self._head_bytes = self._head_came = self._framing = 0
+        self._long = False
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -116,7 +117,12 @@ class Connection(HttpToolsProtocol):
         if self._head_bytes > MOST_HEADER_BYTES or len(self.headers) >= MOST_HEADERS:
             self._why = HEADERS_TOO_LARGE
             raise _TooMuch
-        super().on_header(name, value)
+        name = name.lower()
+        if name == b"content-length" and len(value) > DIGITS:
+            self._long = True
+        elif name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = self._long = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._phase = "body"
@@ -124,15 +130,20 @@ class Connection(HttpToolsProtocol):
         if len(self.pipeline) >= MOST_PIPELINED:
             raise _TooMuch
         super().on_headers_complete()
+        if self._long:
+            self._launch()
 
     def on_body(self, body: bytes) -> None:
         self._framing -= len(body)
         super().on_body(body)
+        if len(self.cycle.body) > HIGH_WATER_LIMIT:
+            self._launch()
 
     def on_message_complete(self) -> None:
         self._phase = "idle"
         self._met()
         super().on_message_complete()
+        self._launch()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -140,8 +151,21 @@ class Connection(HttpToolsProtocol):
             self._met()
             self._deadline = self.loop.call_later(LINGER_SECONDS, self._expired)
 
+    def shutdown(self) -> None:
+        if self._held is not None:
+            self._cut(self._held, STOPPING)
+        super().shutdown()
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         del app  # always ours
+        self._held = cycle
+        if not cycle.more_body or cycle is not self.cycle:
+            self._launch()
+
+    def _launch(self) -> None:
+        cycle, self._held = self._held, None
+        if cycle is None:
+            return
         flights = self.flights
         if flights.open >= flights.most:
             flights.refused(BUSY.code)
@@ -213,38 +237,3 @@ class Connection(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        if self._unread is None:
-            self._watch_reader()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        if self._unread is not None and not self.transport.is_closing():
-            self._unread.cancel()
-            self._unread = None
-
-    def _watch_reader(self) -> None:
-        left = self.transport.get_write_buffer_size()
-        self._unread = self.loop.call_later(self.api.body_seconds, self._not_read, left)
-
-    def _not_read(self, before: int) -> None:
-        if before - self.transport.get_write_buffer_size() >= HIGH_WATER_LIMIT:
-            self._watch_reader()
-            return
-        self.flights.refused("slow_reader")
-        self.transport.abort()
-
-    def timeout_keep_alive_handler(self) -> None:
-        self._close()
-
-    def _close(self) -> None:
-        """What is written is still sent, as long as it is read."""
-        if self.transport.is_closing():
-            return
-        self.transport.close()
-        if not self.transport.get_write_buffer_size():
-            self._closing = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
-        elif self._unread is None:
-            self._watch_reader()

@@ -388,6 +388,43 @@ def test_one_request_too_many_is_told_at_once_and_idle_connections_do_not_count(
         assert world.refused == ["busy"] * 4
 
 
+def test_slow_bodies_take_no_place_from_others():
+    with serving(body_seconds=30) as world:
+        slow = [Peer(world) for _ in range(20)]
+        for peer in slow:
+            peer.send(post(b"x", length=9))
+        with Peer(world) as peer:
+            peer.send(get())
+            assert peer.reply()[0] == 200
+        assert world.starts == 1
+        for peer in slow:
+            peer.send(b"x" * 8)
+            assert peer.reply()[2] == b"x" * 9
+            peer.socket.close()
+        assert world.refused == []
+
+
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_pipelined_bodies_in_pieces(world, pieces):
+    data = b"".join(post(b"%d" % n * 90) for n in range(9)) + get()
+    with Peer(world) as peer:
+        for start in range(0, len(data), len(data) // pieces):
+            peer.send(data[start : start + len(data) // pieces])
+            time.sleep(0.02)
+        assert [peer.reply()[2] for _ in range(9)] == [b"%d" % n * 90 for n in range(9)]
+        assert peer.reply()[2] == b"hello"
+
+
+def test_a_long_body_that_is_waited_for_is_asked_for(world):
+    with Peer(world) as peer:
+        peer.send(b"POST / HTTP/1.1\r\nhost: h\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n")
+        while b"100 Continue\r\n\r\n" not in peer.buffer:
+            assert peer.more()
+        peer.buffer = b""
+        peer.send(b"abc")
+        assert peer.reply()[2] == b"abc"
+
+
 def test_who_does_not_read_the_answer_is_dropped(world):
     with Peer(world, receive_buffer=4096) as peer:
         peer.send(get(b"/big"))
@@ -444,7 +481,7 @@ def test_requests_open_at_the_end_are_told_so_without_a_trace(caplog):
             half.send(post(b"x", length=9))
             idle.send(get())
             idle.reply()
-            wait_until(lambda: world.flights.open == 2)
+            wait_until(lambda: world.flights.open == 1)
             with caplog.at_level(logging.ERROR):
                 world.server.should_exit = True
                 for peer in (slow, half):
