@@ -7,6 +7,7 @@ import ssl
 import statistics
 import subprocess
 import time
+from collections import Counter
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -298,18 +299,17 @@ def test_ten_times_too_many_at_once(door):
             await hang_up(*(writer for _, writer in pairs))
 
     async def overload():
-        return [reply for _ in range(10) for reply in await burst(10 * IN_FLIGHT)]
+        return [await burst(10 * IN_FLIGHT) for _ in range(10)]
 
     asyncio.run(overload())  # what memory a first burst takes is not given back
     before = door.rss
-    replies = asyncio.run(overload())
-    statuses = {status: sum(reply.status == status for reply in replies) for status in {r.status for r in replies}}
-    refused = sorted(reply.seconds for reply in replies if reply.status == 503)
-    print(f"statuses {statuses}, refusals' median {statistics.median(refused or [0]):.4f} s")
-    assert statuses.keys() <= {200, 429, 503}
-    assert statuses[200] > 0
-    if refused:
-        assert refused[int(len(refused) * 0.95)] <= 0.1
+    bursts = asyncio.run(overload())
+    statuses = Counter(reply.status for replies in bursts for reply in replies)
+    refused = [sorted(reply.seconds for reply in replies if reply.status == 503) for replies in bursts]
+    late = [times[int(len(times) * 0.95)] for times in refused if times]
+    print(f"statuses {dict(statuses)}, refusals' p95 by burst {[f'{seconds:.3f}' for seconds in late]}")
+    assert statuses.keys() == {200, 503}
+    assert statistics.median(late) <= 0.1, "of ten bursts, since other work on the machine can hold up one"
     started = time.monotonic()
     wait_for(lambda: ask(door.port, "POST", "/predict", "predict", QUESTION).status == 200, 5, "as before")
     assert time.monotonic() - started < 5
