@@ -5,7 +5,6 @@
 
 import argparse
 import importlib
-import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -14,15 +13,18 @@ from typing import NoReturn
 
 from service.errors import BadSettings, Protective
 from service.kernel_cache import use_kernel_cache
+from service.logs import redacted, set_up
 
+ROLES = "service.cli.roles"
 COMMANDS = {
     "demo": ("service.cli.demo", "the whole loop on embedded parts, with a stream that drifts"),
-    "run": ("service.cli.roles", "learn from the log and serve predictions, in one process"),
-    "learn": ("service.cli.roles", "only learn; predictions are served by others"),
-    "serve": ("service.cli.roles", "only serve, following the checkpoints of a learner"),
+    "run": (ROLES, "learn from the log and serve predictions, in one process"),
+    "learn": (ROLES, "only learn; predictions are served by others"),
+    "serve": (ROLES, "only serve, following the checkpoints of a learner"),
     "replay": ("service.cli.replay", "one honest pass over a file, or a checkpoint built again from its own log"),
     "produce": ("service.cli.produce", "feed a file's events to a topic or stream"),
     "checkpoints": ("service.cli.checkpoints", "versions of a model: list, compare, go back, carry, freeze"),
+    "keys": ("service.cli.keys", "keys of the HTTP side: make, list, remove"),
     "bench": ("service.cli.bench", "measured claims: what an event costs a learner, what a checkpoint costs"),
     "learners": ("service.cli.learners", "every learner, with its parameters and its paper"),
 }
@@ -49,16 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     given = list(sys.argv[1:] if arguments is None else arguments)
     chosen = parser.parse_args(given or ["--help"])
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs every refused reconnect; the worker says it once
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    set_up(structured=COMMANDS[chosen.command][0] == ROLES and not sys.stderr.isatty())
     try:
         return _executed(chosen.command, chosen.rest)
     except BadSettings as error:
-        print(f"onepass {chosen.command}: {error}", file=sys.stderr)
+        print(f"onepass {chosen.command}: {redacted(str(error))}", file=sys.stderr)
         return 2
     except Protective as error:
-        print(f"onepass {chosen.command}: stopped to protect the state: {error}", file=sys.stderr)
+        print(f"onepass {chosen.command}: stopped to protect the state: {redacted(str(error))}", file=sys.stderr)
         return 3
     except KeyboardInterrupt:
         return 0

@@ -3,26 +3,24 @@
 import gc
 import logging
 import signal
-import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Literal
-
-import uvicorn
 
 from learners.warmup import warm
 from service.api import Context, make_app
-from service.attending import attending
 from service.copies import CopyFolder
 from service.errors import BadSettings, Protective, Unfinished, Unsaved, refused
 from service.events import Decoder
+from service.flights import Flights
 from service.follower import Follower
 from service.health import Health
 from service.keeper import Keeper
 from service.letters import Letters
+from service.listening import Admin, bound, keyring, make_server
 from service.metrics import Metrics, Registry
 from service.model import Model
 from service.pace import Pace
@@ -42,7 +40,6 @@ Role = Literal["run", "learn", "serve"]
 STOP_SECONDS = 9.0
 DRAIN_SECONDS = 2.0
 """Of those, kept for open requests even if the last checkpoint is not written by then."""
-BACKLOG = 2048
 SWITCH_SECONDS = 0.0005
 """How long the learner may keep the interpreter from a waiting prediction; the default of 5 ms is felt in the tail."""
 
@@ -50,7 +47,15 @@ SWITCH_SECONDS = 0.0005
 class Service:
     """One process of one model."""
 
-    def __init__(self, settings: Settings, role: Role, *, until_end: bool = False, start_fresh: bool = False) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        role: Role,
+        *,
+        until_end: bool = False,
+        start_fresh: bool = False,
+        insecure: bool = False,
+    ) -> None:
         self.settings = settings
         self.health = Health()
         self.failure: BaseException | None = None
@@ -68,22 +73,16 @@ class Service:
         self._work: Worker | Follower = Follower(self.model, self._store, self._metrics, self.health)
         if role != "serve":
             self._work = self._worker(self._work, until_end=until_end, start_fresh=start_fresh)
-        self._socket = _bound(settings.api.host, settings.api.port)
+        keys = keyring(settings.api)
+        self._socket = bound(settings.api.host, settings.api.port, open_to_others=insecure or keys is not None)
         self.port = self._socket.getsockname()[1]
         door = Decoder(settings.features, settings.label, settings.limits)
         context = Context(settings, door, self.model, self._metrics, self.health)
-        app = make_app(context, predicts=role != "learn")
-        self._server = _Server(
-            uvicorn.Config(
-                app,
-                http=attending(self.health.requests),
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=5,
-                lifespan="off",
-            )
-        )
+        app = make_app(context, predicts=role != "learn", keys=keys)
+        courtesy = self.health.requests
+        flights = Flights(settings.api.max_in_flight, self._metrics.refused, courtesy.arrived, courtesy.answered)
+        self._server = make_server(app, settings.api, flights)
+        self._admin = Admin(context) if settings.api.admin else None
 
     def _worker(self, follower: Follower, *, until_end: bool, start_fresh: bool) -> Worker:
         settings, store = self.settings, self.settings.store
@@ -116,8 +115,11 @@ class Service:
             if isinstance(self._work, Worker):
                 watchdog = Watchdog(self.health, self._work.renew_source)
                 threading.Thread(target=watchdog.watch, args=[self._stop], name="watchdog", daemon=True).start()
-            log.info("%s of %s on http://%s:%s", self._role, self.settings.name, self.settings.api.host, self.port)
-            self._server.run(sockets=[self._socket])
+            api = self.settings.api
+            scheme = "https" if api.tls else "http"
+            log.info("%s of %s on %s://%s:%s", self._role, self.settings.name, scheme, api.host, self.port)
+            with self._admin or nullcontext():
+                self._server.run(sockets=[self._socket])
             self.stop()
             thread.join(max(0.1, self._deadline - time.monotonic()))
         if thread.is_alive():
@@ -163,14 +165,6 @@ class Service:
             self._drain()
 
 
-class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers, which would end the process before the last checkpoint."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 @contextmanager
 def _signals(stop: Callable[[], None]) -> Iterator[None]:
     before = {number: signal.signal(number, lambda *_: stop()) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -179,23 +173,6 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    """The listening socket, before anything else is started: a port that is taken is a wrong configuration."""
-    listening = None
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.socket(family)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(BACKLOG)  # two that start at once can both bind, but not both listen
-    except (OSError, UnicodeError) as error:
-        if listening is not None:
-            listening.close()
-        reason = getattr(error, "strerror", None) or "not a host name"
-        raise BadSettings(f"cannot listen on {host}:{port}: {reason}; set api.host or api.port") from error
-    return listening
 
 
 def _reading(settings: Settings) -> Options:

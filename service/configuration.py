@@ -27,13 +27,13 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
         raise BadSettings(f"{path}: cannot be read ({error.strerror}); give --config an existing file") from error
     except UnicodeDecodeError as error:
         raise BadSettings(f"{path}: not UTF-8 text") from error
-    values = _yaml(text, str(path))
+    values = read_yaml(text, str(path))
     if not isinstance(values, dict):
         raise BadSettings(f"{path}: expected a mapping with the keys {', '.join(Settings.model_fields)}")
     return parse(overlay(values, environ), str(path))
 
 
-def _yaml(text: str, origin: str) -> Any:
+def read_yaml(text: str, origin: str) -> Any:
     """The value of a YAML text; a fault is told by its place alone, since the text may hold a password."""
     try:
         return yaml.safe_load(text)
@@ -60,7 +60,7 @@ def overlay(values: dict[str, Any], environ: Mapping[str, str]) -> dict[str, Any
             if not isinstance(group, dict):
                 raise BadSettings(f"{variable}: {part} is not a group in the file")
         try:
-            group[name] = environ[variable] if name in VERBATIM else _yaml(environ[variable], variable)
+            group[name] = environ[variable] if name in VERBATIM else read_yaml(environ[variable], variable)
         except yaml.YAMLError as error:
             raise BadSettings(f"{variable}: not YAML; put its value in quotes") from error
     return values

@@ -33,9 +33,9 @@ class Courtesy:
         if self._open == 1:
             self._idle.clear()
 
-    def answered(self, requests: int = 1) -> None:
-        """So many fewer are open: answered, or their connection is lost."""
-        self._open -= requests
+    def answered(self) -> None:
+        """One fewer is open: answered, or its connection is lost."""
+        self._open -= 1
         if self._open == 0:
             self._idle.set()
 

@@ -20,6 +20,7 @@ from prometheus_client import (
 from service.events import REASONS
 from service.health import Health
 from service.model import Model
+from service.refusals import REFUSALS
 from service.sources.contract import Loss
 
 cast("Callable[[], None]", disable_created_metrics)()  # a second series beside every counter that nobody asks for
@@ -57,6 +58,7 @@ class Metrics:
         self._updates = counter("updates_total", "Events that moved a weight.")
         self._checkpoint_failures = counter("checkpoint_failures_total", "Checkpoints not written.", "reason")
         self._requests = counter("predict_requests_total", "Prediction requests answered.", "status")
+        refusals = counter("http_refusals_total", "Requests refused, or failed by a fault of the service.", "reason")
         self._model_events = gauge("model_events", "Events the model has learned, restored ones included.")
         self._model_errors = gauge("model_errors", "Errors over those events.")
         self._error_ratio = gauge("error_ratio", "Share of events predicted wrongly before learning.", "window")
@@ -86,6 +88,7 @@ class Metrics:
         self.predict_seconds = histogram("predict_seconds", "Time to answer a prediction request.", PREDICT_BUCKETS)
 
         self._build.labels(model, version("onepass")).set(1)
+        self._refusals = {reason: refusals.labels(model, reason) for reason in REFUSALS}
         for reason in REASONS:
             self._rejects.labels(model, reason)
         for result in ("learned", "rejected"):
@@ -121,6 +124,11 @@ class Metrics:
 
     def answered(self, status: int) -> None:
         self._requests.labels(self._model, str(status)).inc()
+
+    def refused(self, reason: str) -> None:
+        """Other reasons than `REFUSALS` are a request's own faults."""
+        if reason in self._refusals:
+            self._refusals[reason].inc()
 
     def exposition(self, model: Model, health: Health) -> bytes:
         """Set the gauges to what is true now, and write everything out."""

@@ -1,7 +1,8 @@
 """HTTP: translate, delegate, translate back. A request goes through the guard, the table of routes and one handler."""
 
+import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
@@ -9,37 +10,54 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from service.api.admin import ADMIN
 from service.api.context import Context
 from service.api.direct import Direct
 from service.api.guard import Guard
 from service.api.openapi import document
 from service.api.problems import Problem, json_reply
 from service.api.routes import ROUTES, Route
+from service.keys import Keyring
 
-__all__ = ["Context", "make_app"]
+__all__ = ["Context", "Guard", "make_admin", "make_app"]
+
+log = logging.getLogger("onepass")
+
+FAULT = Problem(500, "internal", "a fault of the service; its log says more")
 
 SILENT: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
 """FastAPI's own would look for a collector's address at every request."""
 
 
-def make_app(context: Context, *, predicts: bool) -> Guard:
+def make_app(context: Context, *, predicts: bool, keys: Keyring | None = None) -> Guard:
     """The routes of one role; `learn` has no predictions."""
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, telemetry=SILENT)
     routes = [route for route in ROUTES if predicts or not route.predicts]
-    handlers = {(route.method, route.path): _handled(context, route) for route in routes}
-    for (method, path), handler in handlers.items():
-        app.add_route(path, handler, [method], include_in_schema=False)
-    hot = {(route.method, route.path) for route in routes if route.predicts}
-    app.add_middleware(Direct, handlers={asked: handlers[asked] for asked in hot})
+    app = _mounted(context, routes)
     described = document(context.settings.name, routes)
 
     async def openapi(_: Request) -> Response:
         return json_reply(described)
 
     app.add_route("/openapi.json", openapi, ["GET"], include_in_schema=False)
+    return Guard(app, context.settings.api.max_body, keys, context.metrics.refused)
+
+
+def make_admin(context: Context, keys: Keyring) -> Guard:
+    """What changes a model, for a port of its own, where nothing is open."""
+    app = _mounted(context, ADMIN)
+    return Guard(app, context.settings.api.max_body, keys, context.metrics.refused, frozenset())
+
+
+def _mounted(context: Context, routes: Sequence[Route]) -> FastAPI:
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, telemetry=SILENT)
+    handlers = {(route.method, route.path): _handled(context, route) for route in routes}
+    for (method, path), handler in handlers.items():
+        app.add_route(path, handler, [method], include_in_schema=False)
+    hot = {(route.method, route.path) for route in routes if route.predicts}
+    app.add_middleware(Direct, handlers={asked: handlers[asked] for asked in hot})
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _fault)
-    return Guard(app, context.settings.api.max_body)
+    return app
 
 
 def _handled(context: Context, route: Route) -> Callable[[Request], Awaitable[Response]]:
@@ -47,14 +65,24 @@ def _handled(context: Context, route: Route) -> Callable[[Request], Awaitable[Re
 
     async def handle(request: Request) -> Response:
         started = time.perf_counter()
+        key = request.scope.get("key")
         try:
+            if route.scope is not None and (key is None or route.scope not in key.scopes):
+                raise Problem(403, "forbidden", f"the key is not good for this: it needs the scope {route.scope}")
             if route.predicts and not health.ready:
                 raise Problem(503, "not_ready", health.trouble or "the model is not ready yet")
             reply = await route.handler(context, request)
         except Problem as problem:
+            metrics.refused(problem.code)
             reply = problem.reply()
         except ClientDisconnect:
             reply = Problem(400, "disconnected", "the body is not whole").reply()
+        except Exception:
+            spent = round(1000 * (time.perf_counter() - started), 3)
+            told = {"request_id": request.scope.get("request_id"), "key": key and key.name, "route": route.path}
+            log.exception("a request failed", extra=told | {"status": 500, "ms": spent})
+            metrics.refused("internal")
+            reply = FAULT.reply()
         if route.predicts:
             metrics.predict_seconds.observe(time.perf_counter() - started)
             metrics.answered(reply.status_code)
@@ -72,4 +100,4 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 async def _fault(request: Request, error: Exception) -> Response:
     del request, error  # the server's log has the trace
-    return Problem(500, "internal", "a fault of the service; its log says more").reply()
+    return FAULT.reply()

@@ -5,6 +5,8 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+from service.refusals import error_body
+
 
 class Problem(Exception):
     """A request that cannot be answered as asked."""
@@ -15,8 +17,7 @@ class Problem(Exception):
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
     def reply(self) -> Response:
-        document = {"error": {"code": self.code, "message": self.message}}
-        return Response(msgspec.json.encode(document), self.status, self.headers, "application/json")
+        return Response(error_body(self.code, self.message), self.status, self.headers, "application/json")
 
 
 def json_reply(value: Any, status: int = 200) -> Response:

@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from service.api import explanations, page, views
 from service.api.context import Context
+from service.keys import Scope
 
-Scope = Literal["predict", "events", "metrics", "admin"]
 Handler = Callable[[Context, Request], Awaitable[Response]]
 
 

@@ -18,12 +18,12 @@ from service.checkpoints import Corrupt, Fenced, Freeze, StoreDown
 from service.cli import going_back
 from service.cli.carried import check_place, read_file, warn_of
 from service.cli.going_back import counts, rollback
-from service.cli.kept import check_fits, generation
 from service.cli.tables import changes, frozen, list_of, page
 from service.cli.versions import described, difference, listed
 from service.configuration import load
 from service.copies import UNFINISHED, place, segment_in
 from service.errors import BadSettings
+from service.kept import check_fits, generation
 from service.lineage import Recorder, gathered
 from service.settings import Settings
 from service.snapshot import encode

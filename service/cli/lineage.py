@@ -15,11 +15,11 @@ from typing import Any
 from tqdm import tqdm
 
 from service.checkpoints import Corrupt, Manifest, StoreDown
-from service.cli.kept import advice_cut, check_fits, generation
 from service.cli.tables import run_of
 from service.configuration import load
 from service.errors import Protective, refused
 from service.events import Decoder, Event, Reject
+from service.kept import advice_cut, check_fits, generation
 from service.lineage import Broken, Lineage, Run, history
 from service.model import Model
 from service.places import own

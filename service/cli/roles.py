@@ -7,6 +7,7 @@ from pathlib import Path
 from learners.learner import state_digest
 from service.app import Role, Service
 from service.configuration import load
+from service.logs import hide
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -17,13 +18,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--until-end", action="store_true", help=help_text)
         help_text = "if there are checkpoints and none can be read, begin anew instead of stopping"
         parser.add_argument("--start-fresh", action="store_true", help=help_text)
+    help_text = "listen without keys where others can reach it; only behind something that keeps them away"
+    parser.add_argument("--insecure", action="store_true", help=help_text)
     parser.epilog = f"example:\n  {parser.prog} --config fraud.yaml"
 
 
 def execute(command: str, arguments: argparse.Namespace) -> int:
     role: Role = "run" if command == "run" else "learn" if command == "learn" else "serve"
-    flags = {"until_end": arguments.until_end, "start_fresh": arguments.start_fresh}
-    service = Service(load(arguments.config), role, **flags)
+    flags = {"until_end": arguments.until_end, "start_fresh": arguments.start_fresh, "insecure": arguments.insecure}
+    settings = load(arguments.config)
+    hide(settings)
+    service = Service(settings, role, **flags)
     status = service.run()
     if arguments.until_end and status == 0:
         final = {key: value for key, value in service.status().items() if key not in {"ready", "trouble"}}

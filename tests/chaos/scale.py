@@ -22,6 +22,9 @@ class Figures(NamedTuple):
     terms: int
     hole_seconds: float
     """How long a link is silent, slow or narrow."""
+    slow_headers: int
+    slow_bodies: int
+    """Connections that send theirs a byte at a time, all at once."""
 
 
 FEW = Figures(
@@ -35,6 +38,8 @@ FEW = Figures(
     dropped_replies=20,
     terms=5,
     hole_seconds=2.0,
+    slow_headers=100,
+    slow_bodies=40,
 )
 MANY = Figures(
     failpoint_rounds=5,
@@ -47,6 +52,8 @@ MANY = Figures(
     dropped_replies=100,
     terms=100,
     hole_seconds=30.0,
+    slow_headers=500,
+    slow_bodies=200,
 )
 FIGURES = MANY if CHAOS else FEW
 

@@ -146,6 +146,12 @@ def test_everybody_agrees_on_the_port():
     assert dict(dockerfile())["EXPOSE"] == str(api.port)
 
 
+def test_what_listens_to_all_without_keys_says_so_and_is_published_on_the_loopback_only():
+    onepass = services()["onepass"]
+    assert composed_settings().api.keys_file is None
+    assert onepass["command"] == [*json.loads(dict(dockerfile())["CMD"]), "--insecure"]
+
+
 def test_image_runs_onepass_as_a_numeric_user_that_is_not_root():
     steps = dict(dockerfile())  # the last of each instruction holds
     # By number, since an orchestrator that demands "not root" cannot look a name up.

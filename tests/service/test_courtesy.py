@@ -3,10 +3,11 @@
 import asyncio
 
 import pytest
-import uvicorn
 
-from service.attending import attending
+from service.api_settings import Api
 from service.courtesy import Courtesy
+from service.flights import Flights
+from service.listening import bound, make_server
 
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n"
 ASKED = HEAD + b"body"
@@ -37,12 +38,12 @@ async def until(condition):
 
 async def scenario():
     courtesy, app = Courtesy(), App()
-    server = uvicorn.Server(
-        uvicorn.Config(app, port=0, http=attending(courtesy), log_config=None, lifespan="off", ws="none")
-    )
-    serving = asyncio.create_task(server.serve())
+    flights = Flights(9, lambda _: None, courtesy.arrived, courtesy.answered)
+    listening = bound("127.0.0.1", 0, open_to_others=False)
+    port = listening.getsockname()[1]
+    server = make_server(app, Api(), flights)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
     await until(lambda: server.started)
-    port = server.servers[0].sockets[0].getsockname()[1]
 
     async def connected(data):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -50,22 +51,20 @@ async def scenario():
         return reader, writer
 
     slow = await connected(HEAD + b"bo")
+    long = await connected(HEAD.replace(b"4", b"400000"))
     await until(lambda: app.entered == 1)
-    assert courtesy._open == 0, "the body is not there yet"
-    first = await connected(ASKED * 3)  # in a row, before the first is answered
-    gone = await connected(ASKED)
-    await until(lambda: courtesy._open == 4)
+    assert (courtesy._open, flights.open) == (0, 1), "no body is there yet, though the long one is being read"
+    first, second = await connected(ASKED), await connected(ASKED)
+    await until(lambda: courtesy._open == 2)
     assert not courtesy._idle.is_set()
-    gone[1].close()
-    await until(lambda: courtesy._open == 3)
     app.go.set()
     await until(lambda: courtesy._open == 0)
     assert courtesy._idle.is_set()
     slow[1].write(b"dy")
-    for reader, writer in (slow, first):
+    for reader, writer in (slow, first, second, long):
         assert (await reader.read(15)).startswith(b"HTTP/1.1 200")
         writer.close()
-    await until(lambda: courtesy._open == 0 and app.entered == 5)
+    await until(lambda: (courtesy._open, flights.open, app.entered) == (0, 0, 4))
     server.should_exit = True
     await serving
 

@@ -1,0 +1,23 @@
+"""How deep a JSON text is nested, found out before anything parses it: parsers recurse."""
+
+import re
+
+DEEPEST = 16
+STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+"""Possessive, and an unclosed string reaches to the end: no text makes this go over a byte twice."""
+ONE_KIND = bytes.maketrans(b"{}", b"[]")
+NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def too_deep(text: bytes) -> bool:
+    """Whether brackets outside strings are nested deeper than `DEEPEST`; of wrong JSON it may say either."""
+    if text.count(b"[") + text.count(b"{") <= DEEPEST:
+        return False
+    outside = STRINGS.sub(b"", text) if b"\\" in text else b"".join(text.split(b'"')[::2])
+    brackets = outside.translate(ONE_KIND, NO_BRACKETS)
+    for _ in range(DEEPEST):  # each round takes the innermost away
+        fewer = brackets.replace(b"[]", b"")
+        if len(fewer) == len(brackets):
+            break
+        brackets = fewer
+    return b"[]" in brackets or brackets.count(b"[") > DEEPEST

@@ -1,0 +1,63 @@
+"""The other end of a connection: whether it reads what it is told, and how it is left."""
+
+import asyncio
+
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from service.api_settings import Api
+from service.flights import Flights
+
+LINGER_SECONDS = 1.0
+"""For a client that still sends the body of a request that is answered: closed at once, it might not see the answer."""
+
+
+class Hearing(HttpToolsProtocol):
+    """uvicorn's protocol, but who does not read is dropped, and a connection that is closed is so soon."""
+
+    api: Api
+    flights: Flights
+
+    _unread: asyncio.TimerHandle | None = None
+    _closing: asyncio.TimerHandle | None = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._unread, self._closing, self.timeout_keep_alive_task):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._unread is None:
+            self._watch()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._unread is not None and not self.transport.is_closing():
+            self._unread.cancel()
+            self._unread = None
+
+    def timeout_keep_alive_handler(self) -> None:
+        self._close()
+
+    def _watch(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(self.api.body_seconds, self._not_read, left)
+
+    def _not_read(self, before: int) -> None:
+        if before - self.transport.get_write_buffer_size() >= HIGH_WATER_LIMIT:
+            self._watch()
+            return
+        self.flights.refused("slow_reader")
+        self.transport.abort()
+
+    def _close(self) -> None:
+        """What is written is still sent, as long as it is read."""
+        if self.transport.is_closing():
+            return
+        self.transport.close()
+        if not self.transport.get_write_buffer_size():
+            self._closing = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+        elif self._unread is None:
+            self._watch()
