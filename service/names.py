@@ -118,6 +118,8 @@ class Names:
         if part.dtype != np.uint8 or part.ndim != 1 or part.size > LONGEST + len(_line(*LEFT_OUT)):
             raise ValueError("names are of another type or too many")
         data = part.tobytes()
+        if data == self._table.log:
+            return self._table
         table = self._table.copy() if data.startswith(self._table.log) else Table()
         try:
             entries = LINES.decode_lines(data[len(table.log) :])

@@ -134,7 +134,7 @@ class Slots(NamedTuple):
 
 
 def _slots(model: dict[str, Any]) -> Slots:
-    """Bias and declared columns have a slot each, by their place; nobody knows the names that were hashed."""
+    """Bias and declared columns have a slot each, by their place; names that were hashed are not looked up."""
     features = model.get("features")
     if features is None:
         return Slots(None, {})
