@@ -87,6 +87,10 @@ class Decoder:
         document = self._document(data, len(data))
         return document if isinstance(document, Reject) else self._instance(document)
 
+    def of_columns(self, values: Sequence[float]) -> Event | Reject:
+        """A row of numbers in the order of the declared columns."""
+        return self._row(dict(zip(self.slots.columns, values, strict=True)), None, 1.0)
+
     def instances(self, data: bytes, most: int) -> list[Event] | Reject:
         """The body of a batch request."""
         document = self._document(data, len(data))

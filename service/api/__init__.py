@@ -20,7 +20,7 @@ __all__ = ["Context", "make_app"]
 def make_app(context: Context, *, predicts: bool) -> Guard:
     """The routes of one role; `learn` has no predictions."""
     app = FastAPI(title="onepass", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
-    routes = [route for route in ROUTES if predicts or not route.predicts]
+    routes = [route for route in ROUTES if predicts or not (route.predicts or route.serves)]
     for route in routes:
         app.add_route(route.path, _handled(context, route), [route.method], include_in_schema=False)
     described = document(context.settings.name, routes)
@@ -44,9 +44,9 @@ def _handled(context: Context, route: Route) -> Callable[[Request], Awaitable[Re
                 raise Problem(503, "not_ready", health.trouble or "the model is not ready yet")
             reply = await route.handler(context, request)
         except Problem as problem:
-            reply = problem.reply()
+            reply = problem.reply(route.path)
         except ClientDisconnect:
-            reply = Problem(400, "disconnected", "the body is not whole").reply()
+            reply = Problem(400, "disconnected", "the body is not whole").reply(route.path)
         if route.predicts:
             metrics.predict_seconds.observe(time.perf_counter() - started)
             metrics.answered(reply.status_code)
@@ -56,12 +56,13 @@ def _handled(context: Context, route: Route) -> Callable[[Request], Awaitable[Re
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    del request
     status = error.status_code if isinstance(error, HTTPException) else 500
+    headers = (error.headers if isinstance(error, HTTPException) else None) or {}
     words = {404: ("not_found", "no such path"), 405: ("method_not_allowed", "the path knows another method")}
-    return Problem(status, *words.get(status, ("http", "the request cannot be answered"))).reply()
+    code, message = words.get(status, ("http", "the request cannot be answered"))
+    return Problem(status, code, message, **headers).reply(request.url.path)
 
 
 async def _fault(request: Request, error: Exception) -> Response:
-    del request, error  # the server's log has the trace
-    return Problem(500, "internal", "a fault of the service; its log says more").reply()
+    del error  # the server's log has the trace
+    return Problem(500, "internal", "a fault of the service; its log says more").reply(request.url.path)

@@ -18,7 +18,7 @@ class Guard:
         try:
             self._check_length(scope)
         except Problem as problem:
-            await problem.reply()(scope, receive, send)
+            await problem.reply(scope["path"])(scope, receive, send)
             return
         await self._app(scope, self._counted(receive), send)
 

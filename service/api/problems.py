@@ -1,4 +1,7 @@
-"""Replies in JSON, and the one form of every error: `{"error": {"code", "message"}}`, which never repeats the input."""
+"""Replies in JSON, and the one form of every error: `{"error": {"code", "message"}}`, which never repeats the input.
+
+Only under `/v2` an error is `{"error": message}`, as the Open Inference Protocol wants it.
+"""
 
 from typing import Any
 
@@ -14,9 +17,10 @@ class Problem(Exception):
         self.status, self.code, self.message = status, code, message
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
-    def reply(self) -> Response:
-        document = {"error": {"code": self.code, "message": self.message}}
-        return Response(msgspec.json.encode(document), self.status, self.headers, "application/json")
+    def reply(self, path: str = "") -> Response:
+        """In the form of the protocol that the path belongs to."""
+        told = self.message if f"{path}/".startswith("/v2/") else {"code": self.code, "message": self.message}
+        return Response(msgspec.json.encode({"error": told}), self.status, self.headers, "application/json")
 
 
 def json_reply(value: Any, status: int = 200) -> Response:

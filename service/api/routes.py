@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api import predictions, views
+from service.api import inference, predictions, views
 from service.api.context import Context
 
 Scope = Literal["predict", "events", "metrics", "admin"]
@@ -25,11 +25,25 @@ class Route(NamedTuple):
     """The shape of a good reply; `text` for plain text."""
     predicts: bool = False
     """Answers from the model: not in the role `learn`, and 503 until the model is ready."""
+    serves: bool = False
+    """Not in the role `learn` either, but there from the start."""
 
 
 ROUTES = (
     Route("POST", "/predict", "predict", predictions.predict, "Instance", "Prediction", predicts=True),
     Route("POST", "/predict/batch", "predict", predictions.predict_batch, "Instances", "Predictions", predicts=True),
+    Route("GET", "/v2", "predict", inference.server, None, "V2Server", serves=True),
+    Route("GET", "/v2/health/live", "predict", inference.live, None, "V2Live", serves=True),
+    Route("GET", "/v2/health/ready", "predict", inference.ready, None, "V2Ready", serves=True),
+    *(
+        route
+        for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}")
+        for route in (
+            Route("GET", model, "predict", inference.model, None, "V2Model", serves=True),
+            Route("GET", f"{model}/ready", "predict", inference.model_ready, None, "V2ModelReady", serves=True),
+            Route("POST", f"{model}/infer", "predict", inference.infer, "V2Request", "V2Response", predicts=True),
+        )
+    ),
     Route("GET", "/status", "metrics", views.status, None, "Status"),
     Route("GET", "/metrics", "metrics", views.metrics, None, "text"),
     Route("GET", "/healthz", None, views.healthz, None, "Word"),

@@ -51,8 +51,8 @@ class Client:
         self.health = Health(ready=ready, source_up=True, store_up=True, lag={"0": 3, "1": 4}, checkpoint=saved)
         self.metrics = Metrics(CollectorRegistry(), settings.name)
         self.model.saved(7)
-        context = Context(settings, decoder, self.model, self.metrics, self.health)
-        self.app = make_app(context, predicts=predicts)
+        self.context = Context(settings, decoder, self.model, self.metrics, self.health)
+        self.app = make_app(self.context, predicts=predicts)
 
     def ask(self, method: str, path: str, content: Any = None, **headers: str) -> httpx.Response:
         async def send() -> httpx.Response:
