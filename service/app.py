@@ -14,6 +14,7 @@ import uvicorn
 
 from learners.warmup import warm
 from service.api import Context, make_app
+from service.appender import Appender
 from service.copies import CopyFolder
 from service.errors import BadSettings, Protective, Unfinished, Unsaved, refused
 from service.events import Decoder
@@ -69,7 +70,8 @@ class Service:
         self._socket = _bound(settings.api.host, settings.api.port)
         self.port = self._socket.getsockname()[1]
         door = Decoder(settings.features, settings.label, settings.limits)
-        context = Context(settings, door, self.model, self._metrics, self.health)
+        self._appender = _appender(settings)
+        context = Context(settings, door, self.model, self._metrics, self.health, self._appender)
         app = make_app(context, predicts=role != "learn")
         self._server = _Server(
             uvicorn.Config(
@@ -117,6 +119,8 @@ class Service:
             self._server.run(sockets=[self._socket])
             self.stop()
             thread.join(max(0.1, self._deadline - time.monotonic()))
+            if self._appender is not None:
+                self._appender.close()
         if thread.is_alive():
             log.error("stopped without a last checkpoint: the %s thread does not end", self._role)
         if isinstance(self.failure, (Protective, BadSettings)):
@@ -196,6 +200,14 @@ def _bound(host: str, port: int) -> socket.socket:
 def _reading(settings: Settings) -> Options:
     source = settings.source
     return Options(source.client, source.on_lost, source.security, group=f"onepass.{settings.name}")
+
+
+def _appender(settings: Settings) -> Appender | None:
+    """Of the source's own log, for events that come over HTTP; a file has none."""
+    source = settings.source
+    if source.url.startswith("file:"):
+        return None
+    return Appender(lambda: open_sink(source.url, Options(source.client, security=source.security)))
 
 
 def _letters_sink(settings: Settings) -> Callable[[], Sink | None]:

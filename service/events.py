@@ -23,7 +23,7 @@ REASONS = {
     "type": "a feature must be a number, a string, a boolean or a list of strings, and a column a number",
     "range": "a number is not finite or beyond the limit",
     "unknown_feature": "a feature is not among the declared columns, and no hashed slots are configured",
-    "unknown_field": "a field is not known here; a request has `features` and, if you like, `id`",
+    "unknown_field": "a field is not known here; /openapi.json has the form of a request",
     "weight": "weight must be a number of at least 0",
     "label": "the label is missing, of the wrong type or not one of the classes",
     "numeric": "the row is beyond what the learner can take",
@@ -69,8 +69,23 @@ class Decoder:
     def event(self, data: bytes) -> Event | Reject:
         """A labelled event of the log; unknown fields beside the features are skipped, since producers add some."""
         document = self._document(data, self.limits.max_bytes)
+        return document if isinstance(document, Reject) else self._labelled(document, self._log_features(document))
+
+    def posted(self, data: bytes) -> Event | Reject:
+        """A labelled event before it is in the log; unknown fields are refused, since a caller can mend them."""
+        document = self._document(data, self.limits.max_bytes)
         if isinstance(document, Reject):
             return document
+        if not isinstance(document.get("id", ""), str) or type(document.get("ts", 0)) not in {int, float, str}:
+            return Reject("malformed")
+        if self._features.flat:
+            named = {name: value for name, value in document.items() if name not in {self._label, *RESERVED}}
+            return self._labelled(document, named)
+        if not document.keys() <= {"features", self._label, *RESERVED}:
+            return Reject("unknown_field")
+        return self._labelled(document, document.get("features"))
+
+    def _labelled(self, document: dict[str, Any], features: Any) -> Event | Reject:
         label = document.get(self._label)
         if not isinstance(label, (bool, int, float, str)) or (isinstance(label, float) and not math.isfinite(label)):
             return Reject("label")
@@ -80,7 +95,7 @@ class Decoder:
         label = canonical_label(label)
         if len(label) > self.limits.max_name:
             return Reject("too_long")
-        return self._row(self._log_features(document), label, float(weight))
+        return self._row(features, label, float(weight))
 
     def instance(self, data: bytes) -> Event | Reject:
         """The body of a prediction request; unknown fields are refused, since a caller can mend them."""

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api import inference, predictions, views
+from service.api import inference, ingest, predictions, views
 from service.api.context import Context
 
 Scope = Literal["predict", "events", "metrics", "admin"]
@@ -32,6 +32,7 @@ class Route(NamedTuple):
 ROUTES = (
     Route("POST", "/predict", "predict", predictions.predict, "Instance", "Prediction", predicts=True),
     Route("POST", "/predict/batch", "predict", predictions.predict_batch, "Instances", "Predictions", predicts=True),
+    Route("POST", "/events", "events", ingest.events, "Event", "Appended", serves=True),
     Route("GET", "/v2", "predict", inference.server, None, "V2Server", serves=True),
     Route("GET", "/v2/health/live", "predict", inference.live, None, "V2Live", serves=True),
     Route("GET", "/v2/health/ready", "predict", inference.ready, None, "V2Ready", serves=True),

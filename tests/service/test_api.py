@@ -40,7 +40,7 @@ EVENTS = [
 class Client:
     """The app without a network; what it raises is raised here."""
 
-    def __init__(self, *, predicts=True, ready=True, **changes) -> None:
+    def __init__(self, *, predicts=True, ready=True, log=None, **changes) -> None:
         settings = parse(SETTINGS | changes, "test")
         decoder = Decoder(settings.features, settings.label, settings.limits)
         self.model = Model(settings.learner, settings.features, settings.label, decoder)
@@ -51,7 +51,7 @@ class Client:
         self.health = Health(ready=ready, source_up=True, store_up=True, lag={"0": 3, "1": 4}, checkpoint=saved)
         self.metrics = Metrics(CollectorRegistry(), settings.name)
         self.model.saved(7)
-        self.context = Context(settings, decoder, self.model, self.metrics, self.health)
+        self.context = Context(settings, decoder, self.model, self.metrics, self.health, log)
         self.app = make_app(self.context, predicts=predicts)
 
     def ask(self, method: str, path: str, content: Any = None, **headers: str) -> httpx.Response:
