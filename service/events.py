@@ -32,6 +32,8 @@ REASONS = {
 """Every reason for which an event is rejected, in words; the last two are the learner's."""
 
 WORDS = re.compile(r"[^\W_]+")
+LARGEST_LABEL = 10**15
+"""Of a label that is posted as a number: beyond it two numbers may be written alike, or with very many digits."""
 RESERVED = ("id", "ts", "weight")
 
 
@@ -78,6 +80,9 @@ class Decoder:
             return document
         if not isinstance(document.get("id", ""), str) or type(document.get("ts", 0)) not in {int, float, str}:
             return Reject("malformed")
+        label = document.get(self._label)
+        if isinstance(label, (int, float)) and not abs(label) <= LARGEST_LABEL:
+            return Reject("label")
         if self._features.flat:
             named = {name: value for name, value in document.items() if name not in {self._label, *RESERVED}}
             return self._labelled(document, named)

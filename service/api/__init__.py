@@ -11,7 +11,7 @@ from starlette.responses import Response
 from service.api.context import Context
 from service.api.guard import Guard
 from service.api.openapi import document
-from service.api.problems import Problem, json_reply
+from service.api.problems import Problem
 from service.api.routes import ROUTES, Route
 
 __all__ = ["Context", "make_app"]
@@ -23,12 +23,7 @@ def make_app(context: Context, *, predicts: bool) -> Guard:
     routes = [route for route in ROUTES if predicts or not (route.predicts or route.serves)]
     for route in routes:
         app.add_route(route.path, _handled(context, route), [route.method], include_in_schema=False)
-    described = document(context.settings.name, routes)
-
-    async def openapi(_: Request) -> Response:
-        return json_reply(described)
-
-    app.add_route("/openapi.json", openapi, ["GET"], include_in_schema=False)
+    app.state.document = document(context, routes)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _fault)
     return Guard(app, context.settings.api.max_body)

@@ -105,7 +105,7 @@ def _check_outputs(context: Context, asked: Asked) -> None:
     for wanted in asked.outputs or ():
         if wanted.name not in known:
             raise malformed(f"the outputs are {', '.join(sorted(known))}")
-        if wanted.parameters.get("classification"):
+        if "classification" in wanted.parameters:
             raise malformed("classification is not an extension of this server")
 
 

@@ -47,6 +47,7 @@ ROUTES = (
     ),
     Route("GET", "/status", "metrics", views.status, None, "Status"),
     Route("GET", "/metrics", "metrics", views.metrics, None, "text"),
-    Route("GET", "/healthz", None, views.healthz, None, "Word"),
-    Route("GET", "/readyz", None, views.readyz, None, "Word"),
+    Route("GET", "/openapi.json", "metrics", views.openapi, None, "OpenApi"),
+    Route("GET", "/healthz", None, views.healthz, None, "Alive"),
+    Route("GET", "/readyz", None, views.readyz, None, "Ready"),
 )

@@ -131,8 +131,10 @@ def write(outputs: list[Output], asked: Asked) -> tuple[list[dict[str, Any]], by
     """The outputs as JSON, and the bytes of those that were asked for as bytes."""
     told: list[dict[str, Any]] = []
     raw: bytes | None = None
-    everything = asked.parameters.get("binary_data_output") is True
-    as_bytes = {wanted.name: wanted.parameters.get("binary_data", everything) is True for wanted in asked.outputs or ()}
+    everything = _flag(asked.parameters, "binary_data_output", otherwise=False)
+    as_bytes = {
+        wanted.name: _flag(wanted.parameters, "binary_data", otherwise=everything) for wanted in asked.outputs or ()
+    }
     for output in outputs:
         one: dict[str, Any] = {"name": output.name, "datatype": output.datatype, "shape": output.shape}
         parameters: Parameters = {} if output.classes is None else {"classes": output.classes}
@@ -149,6 +151,13 @@ def write(outputs: list[Output], asked: Asked) -> tuple[list[dict[str, Any]], by
 
 def malformed(message: str) -> Problem:
     return Problem(422, "malformed", message)
+
+
+def _flag(parameters: Parameters, name: str, *, otherwise: bool) -> bool:
+    flag = parameters.get(name, otherwise)
+    if not isinstance(flag, bool):
+        raise malformed(f"{name} is true or false")
+    return flag
 
 
 def _rows(tensor: Tensor, most: int) -> int:
@@ -172,8 +181,8 @@ def _flat(tensor: Tensor, rows: int, columns: int) -> list[Any]:
 
 
 def _array(elements: list[Any], kind: np.dtype[Any]) -> NDArray[Any]:
-    allowed = {int, float} if kind.kind == "f" else {int}
-    if not all(type(element) in allowed for element in elements):
+    real = kind.kind == "f"
+    if not all(type(one) is int or (type(one) is float and (real or one.is_integer())) for one in elements):
         raise malformed("the input's data are numbers of its datatype")
     try:
         with np.errstate(over="ignore"):  # what becomes infinite is refused as any infinite value
