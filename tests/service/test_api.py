@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.api import Context, make_app
+from service.api.openapi import document as described_by
 from service.api.routes import ROUTES
 from service.checkpoints import Manifest, Part
 from service.configuration import parse
@@ -403,6 +404,30 @@ def test_the_document_has_every_route_and_no_other(document):
     assert len(routes) >= 6
     assert document["openapi"].startswith("3.")
     assert document["info"]["version"]
+
+
+def test_a_key_is_asked_for_where_keys_are_and_a_route_has_a_scope(tmp_path, document):
+    (tmp_path / "keys").touch()
+    keyed = Client(api={"keys_file": str(tmp_path / "keys")}).context
+    described = described_by(keyed, ROUTES)["paths"]
+    for route in ROUTES:
+        operation = described[route.path][route.method.lower()]
+        asked = {"401", "403", "429"} if route.scope else set()
+        assert operation["responses"].keys() & {"401", "403", "429"} == asked
+        assert ("security" in operation) == bool(route.scope)
+        assert "security" not in document["paths"][route.path][route.method.lower()], "none are configured"
+
+
+def test_the_document_has_the_limits_of_the_settings(document):
+    shapes = document["components"]["schemas"]
+    assert shapes["Instances"]["properties"]["instances"]["maxItems"] == 50
+    features = shapes["Instance"]["properties"]["features"]
+    assert features["maxProperties"] == 10_000
+    assert features["propertyNames"] == {"maxLength": 256}
+    assert features["properties"]["amount"] == {"type": "number", "minimum": -1e50, "maximum": 1e50}
+    assert shapes["Event"]["properties"]["label"] == {"enum": ["fraud", "fine"]}
+    only = Client(features={"columns": ["amount"], "bits": 0, "flat": True}).get("/openapi.json").json()
+    assert only["components"]["schemas"]["Instance"]["additionalProperties"] is False
 
 
 REPLIES = [

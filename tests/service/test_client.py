@@ -16,6 +16,7 @@ from tests.integration.processes import free_port
 from tests.service import test_api
 from tests.service.serving import served
 from tests.service.test_ingest import Fake
+from tests.service.test_store_topologies import certificates
 
 KEY = "op_canary-key-4711"
 ROW = {"amount": 3, "note": "odd", "tags": ["a", "b"], "new": True}
@@ -320,6 +321,17 @@ def test_the_key_is_shown_nowhere(service, caplog):
     shown += [repr(unreachable.value), repr(away)]
     assert not any(KEY in text or "op_" in text for text in shown)
     assert repr(client) == f"Client({service.url})"
+
+
+def test_tls(tmp_path):
+    certificates(tmp_path)
+    secured = {"ssl_certfile": str(tmp_path / "own.crt"), "ssl_keyfile": str(tmp_path / "own.key")}
+    with served(test_api.Client().app, **secured) as address:
+        with Client(f"https://{address}", ca_file=str(tmp_path / "ca.crt")) as client:
+            assert client.predict(ROW).label == "fraud"
+            assert client.predict_batch([ROW] * 60)[59].label == "fraud"
+        with Client(f"https://{address}", retries=0) as client, pytest.raises(Unreachable, match=r"(?i)certificate"):
+            client.predict(ROW)
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://host", "http://", "http://user:secret@host"])

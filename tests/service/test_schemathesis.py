@@ -20,7 +20,7 @@ from tests.chaos.scale import CHAOS
 from tests.service.test_api import Client
 from tests.service.test_ingest import Fake
 
-EXAMPLES = 250 if CHAOS else 5
+EXAMPLES = 300 if CHAOS else 5
 """Per operation of a model and kind of data, beside those that follow from the document itself."""
 AT_LEAST = 20_000 if CHAOS else 1_000
 
