@@ -281,6 +281,17 @@ def test_an_event_that_was_never_sent_is_sent_again(log):
     assert len(log.values) == 1
 
 
+def test_an_event_is_not_sent_into_a_connection_that_the_server_has_closed(log):
+    port = free_port()
+    appender = Appender(log)
+    made = test_api.Client(log=appender)
+    with Client(f"http://127.0.0.1:{port}") as client:
+        for number in range(3):
+            with served(made.app, port):
+                assert client.send_event({"amount": number}, "fraud") == Position("3", str(number))
+    appender.close()
+
+
 def test_nobody_there():
     with Client(f"http://127.0.0.1:{free_port()}", timeout=5.0, retries=3) as client:
         started = time.monotonic()
