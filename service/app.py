@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from learners.warmup import warm
 from service.api import Context, make_app
+from service.appender import Appender
 from service.copies import CopyFolder
 from service.errors import BadSettings, Protective, Unfinished, Unsaved, refused
 from service.events import Decoder
@@ -77,7 +78,8 @@ class Service:
         self._socket = bound(settings.api.host, settings.api.port, open_to_others=insecure or keys is not None)
         self.port = self._socket.getsockname()[1]
         door = Decoder(settings.features, settings.label, settings.limits)
-        context = Context(settings, door, self.model, self._metrics, self.health)
+        self._appender = _appender(settings)
+        context = Context(settings, door, self.model, self._metrics, self.health, self._appender)
         app = make_app(context, predicts=role != "learn", keys=keys)
         courtesy = self.health.requests
         flights = Flights(settings.api.max_in_flight, self._metrics.refused, courtesy.arrived, courtesy.answered)
@@ -122,6 +124,8 @@ class Service:
                 self._server.run(sockets=[self._socket])
             self.stop()
             thread.join(max(0.1, self._deadline - time.monotonic()))
+            if self._appender is not None:
+                self._appender.close()
         if thread.is_alive():
             log.error("stopped without a last checkpoint: the %s thread does not end", self._role)
         if isinstance(self.failure, (Protective, BadSettings)):
@@ -178,6 +182,14 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 def _reading(settings: Settings) -> Options:
     source = settings.source
     return Options(source.client, source.on_lost, source.security, group=f"onepass.{settings.name}")
+
+
+def _appender(settings: Settings) -> Appender | None:
+    """Of the source's own log, for events that come over HTTP; a file has none."""
+    source = settings.source
+    if source.url.startswith("file:"):
+        return None
+    return Appender(lambda: open_sink(source.url, Options(source.client, security=source.security)))
 
 
 def _letters_sink(settings: Settings) -> Callable[[], Sink | None]:

@@ -25,7 +25,7 @@ REASONS = {
     "type": "a feature must be a number, a string, a boolean or a list of strings, and a column a number",
     "range": "a number is not finite or beyond the limit",
     "unknown_feature": "a feature is not among the declared columns, and no hashed slots are configured",
-    "unknown_field": "a field is not known here; a request has `features` and, if you like, `id`",
+    "unknown_field": "a field is not known here; /openapi.json has the form of a request",
     "weight": "weight must be a number of at least 0",
     "label": "the label is missing, of the wrong type or not one of the classes",
     "numeric": "the row is beyond what the learner can take",
@@ -34,6 +34,8 @@ REASONS = {
 """Every reason for which an event is rejected, in words; the last two are the learner's."""
 
 WORDS = re.compile(r"[^\W_]+")
+LARGEST_LABEL = 10**15
+"""Of a label that is posted as a number: beyond it two numbers may be written alike, or with very many digits."""
 RESERVED = ("id", "ts", "weight")
 NUMBERS = frozenset({int, float})
 
@@ -78,8 +80,26 @@ class Decoder:
     def event(self, data: bytes) -> Event | Reject:
         """A labelled event of the log; unknown fields beside the features are skipped, since producers add some."""
         document = self._document(data, self.limits.max_bytes)
+        return document if isinstance(document, Reject) else self._labelled(document, self._log_features(document))
+
+    def posted(self, data: bytes) -> Event | Reject:
+        """A labelled event before it is in the log; unknown fields are refused, since a caller can mend them."""
+        document = self._document(data, self.limits.max_bytes)
         if isinstance(document, Reject):
             return document
+        if not isinstance(document.get("id", ""), str) or type(document.get("ts", 0)) not in {int, float, str}:
+            return Reject("malformed")
+        label = document.get(self._label)
+        if isinstance(label, (int, float)) and not abs(label) <= LARGEST_LABEL:
+            return Reject("label")
+        if self._features.flat:
+            named = {name: value for name, value in document.items() if name not in {self._label, *RESERVED}}
+            return self._labelled(document, named)
+        if not document.keys() <= {"features", self._label, *RESERVED}:
+            return Reject("unknown_field")
+        return self._labelled(document, document.get("features"))
+
+    def _labelled(self, document: dict[str, Any], features: Any) -> Event | Reject:
         label = document.get(self._label)
         if not isinstance(label, (bool, int, float, str)) or (isinstance(label, float) and not math.isfinite(label)):
             return Reject("label")
@@ -89,7 +109,7 @@ class Decoder:
         label = canonical_label(label)
         if len(label) > self.limits.max_name:
             return Reject("too_long")
-        event = self._row(self._log_features(document), label, float(weight))
+        event = self._row(features, label, float(weight))
         if self.slots.met:
             self.names.heard(accepted=isinstance(event, Event))
         return event
@@ -98,6 +118,10 @@ class Decoder:
         """The body of a prediction request; unknown fields are refused, since a caller can mend them."""
         document = self._document(data, len(data))
         return document if isinstance(document, Reject) else self._instance(document)
+
+    def of_columns(self, values: Sequence[float]) -> Event | Reject:
+        """A row of numbers in the order of the declared columns."""
+        return self._row(dict(zip(self.slots.columns, values, strict=True)), None, 1.0)
 
     def instances(self, data: bytes, most: int) -> list[Event] | Reject:
         """The body of a batch request."""

@@ -15,7 +15,7 @@ from service.api.context import Context
 from service.api.direct import Direct
 from service.api.guard import Guard
 from service.api.openapi import document
-from service.api.problems import Problem, json_reply
+from service.api.problems import Problem
 from service.api.routes import ROUTES, Route
 from service.keys import Keyring
 
@@ -31,14 +31,9 @@ SILENT: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
 
 def make_app(context: Context, *, predicts: bool, keys: Keyring | None = None) -> Guard:
     """The routes of one role; `learn` has no predictions."""
-    routes = [route for route in ROUTES if predicts or not route.predicts]
+    routes = [route for route in ROUTES if predicts or not (route.predicts or route.serves)]
     app = _mounted(context, routes)
-    described = document(context.settings.name, routes)
-
-    async def openapi(_: Request) -> Response:
-        return json_reply(described)
-
-    app.add_route("/openapi.json", openapi, ["GET"], include_in_schema=False)
+    app.state.document = document(context, routes)
     return Guard(app, context.settings.api.max_body, keys, context.metrics.refused)
 
 
@@ -74,15 +69,15 @@ def _handled(context: Context, route: Route) -> Callable[[Request], Awaitable[Re
             reply = await route.handler(context, request)
         except Problem as problem:
             metrics.refused(problem.code)
-            reply = problem.reply()
+            reply = problem.reply(route.path)
         except ClientDisconnect:
-            reply = Problem(400, "disconnected", "the body is not whole").reply()
+            reply = Problem(400, "disconnected", "the body is not whole").reply(route.path)
         except Exception:
             spent = round(1000 * (time.perf_counter() - started), 3)
             told = {"request_id": request.scope.get("request_id"), "key": key and key.name, "route": route.path}
             log.exception("a request failed", extra=told | {"status": 500, "ms": spent})
             metrics.refused("internal")
-            reply = FAULT.reply()
+            reply = FAULT.reply(route.path)
         if route.predicts:
             metrics.predict_seconds.observe(time.perf_counter() - started)
             metrics.answered(reply.status_code)
@@ -92,12 +87,13 @@ def _handled(context: Context, route: Route) -> Callable[[Request], Awaitable[Re
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    del request
     status = error.status_code if isinstance(error, HTTPException) else 500
+    headers = (error.headers if isinstance(error, HTTPException) else None) or {}
     words = {404: ("not_found", "no such path"), 405: ("method_not_allowed", "the path knows another method")}
-    return Problem(status, *words.get(status, ("http", "the request cannot be answered"))).reply()
+    code, message = words.get(status, ("http", "the request cannot be answered"))
+    return Problem(status, code, message, **headers).reply(request.url.path)
 
 
 async def _fault(request: Request, error: Exception) -> Response:
-    del request, error  # the server's log has the trace
-    return FAULT.reply()
+    del error  # the server's log has the trace
+    return FAULT.reply(request.url.path)

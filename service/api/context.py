@@ -1,14 +1,13 @@
 """What the handlers of requests work with."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
+from service.appender import Appender
 from service.events import Decoder
 from service.health import Health
 from service.metrics import Metrics
 from service.model import Model
 from service.settings import Settings
-from service.sources.contract import Sink
 
 
 class Context(NamedTuple):
@@ -18,5 +17,5 @@ class Context(NamedTuple):
     model: Model
     metrics: Metrics
     health: Health
-    open_log: Callable[[], Sink] | None = None
-    """How to append to the log that is learned from; None where it cannot be (a file)."""
+    log: Appender | None = None
+    """To append to the log that is learned from; None where it cannot be (a file)."""

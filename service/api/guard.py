@@ -47,7 +47,7 @@ class Guard:
             scope["key"] = self._admitted(scope)
         except Problem as problem:
             self._refused(problem.code)
-            await problem.reply()(scope, receive, send)
+            await problem.reply(scope["path"])(scope, receive, send)
             return
         await self._app(scope, receive if scope["method"] == "GET" else _Body(receive, self._max_body), send)
 

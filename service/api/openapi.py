@@ -4,86 +4,15 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
+from learners.kernels import ACCEPTED
+from service.api.context import Context
 from service.api.explanation_shapes import explanation_shapes
+from service.api.inference import JSON_LENGTH
+from service.api.openapi_bodies import bodies
+from service.api.openapi_replies import SCHEMAS
 from service.api.routes import Route
-
-ERROR = {"$ref": "#/components/schemas/Error"}
-SCHEMAS: dict[str, Any] = {
-    "Error": {
-        "type": "object",
-        "required": ["error"],
-        "properties": {
-            "error": {
-                "type": "object",
-                "required": ["code", "message"],
-                "properties": {"code": {"type": "string"}, "message": {"type": "string"}},
-            }
-        },
-    },
-    "Instance": {
-        "type": "object",
-        "required": ["features"],
-        "additionalProperties": False,
-        "properties": {
-            "id": {"type": "string"},
-            "features": {
-                "type": "object",
-                "additionalProperties": {
-                    "anyOf": [
-                        {"type": "number"},
-                        {"type": "string"},
-                        {"type": "boolean"},
-                        {"type": "array", "items": {"type": "string"}},
-                    ]
-                },
-            },
-        },
-    },
-    "Instances": {
-        "type": "object",
-        "required": ["instances"],
-        "additionalProperties": False,
-        "properties": {"instances": {"type": "array", "items": {"$ref": "#/components/schemas/Instance"}}},
-    },
-    "Prediction": {
-        "type": "object",
-        "required": ["label", "score", "probability", "model"],
-        "additionalProperties": False,
-        "properties": {
-            "label": {"type": ["string", "integer", "null"]},
-            "score": {"type": ["number", "null"]},
-            "probability": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
-            "scores": {"type": "object", "additionalProperties": {"type": "number"}},
-            "model": {"$ref": "#/components/schemas/Model"},
-        },
-    },
-    "Model": {
-        "type": "object",
-        "required": ["name", "version", "generation", "age_seconds", "stale_seconds"],
-        "additionalProperties": False,
-        "properties": {
-            "name": {"type": "string"},
-            "version": {"type": "integer"},
-            "generation": {"type": "integer"},
-            "age_seconds": {"type": "number", "minimum": 0},
-            "stale_seconds": {"type": "number", "minimum": 0},
-        },
-    },
-    "Predictions": {
-        "type": "object",
-        "required": ["predictions"],
-        "properties": {"predictions": {"type": "array", "items": {"$ref": "#/components/schemas/Prediction"}}},
-    },
-}
-
-
-OBJECT = {"type": "object"}
-SCHEMAS |= {
-    "Status": OBJECT,
-    "Word": {"type": "object", "required": ["status"], "properties": {"status": {"type": "string"}}},
-}
-
-SCHEMAS |= explanation_shapes(SCHEMAS["Prediction"])
+from service.events import Event, batch
+from service.settings import Settings
 
 QUERY: dict[str, dict[str, Any]] = {
     "explain": {"type": "string", "enum": ["true", "false"], "default": "false"},
@@ -91,54 +20,96 @@ QUERY: dict[str, dict[str, Any]] = {
     "classes": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 20},
 }
 
-FAULTS = {
+TOO_LARGE = {413: "Body too large"}
+UNAVAILABLE = {503: "Not ready, or too many requests at once"}
+OF_KEYS = {
     401: "No key, or one that is not known",
     403: "The key is not good for this",
-    408: "The body did not come in time",
-    413: "Body too large",
-    422: "Body not understood",
     429: "More requests than the key is good for",
-    503: "Not ready, or too many requests at once",
 }
+OF_BODIES = {408: "The body did not come in time", 422: "Body not understood"}
+OF_QUERIES = {422: "A parameter is not understood"}
+OF_MODELS = {404: "No such model, or another version is served"}
 
 
-def document(name: str, routes: Sequence[Route]) -> dict[str, Any]:
-    """The OpenAPI document of these routes."""
+def document(context: Context, routes: Sequence[Route]) -> dict[str, Any]:
+    """The OpenAPI document of these routes, with the limits of this model's settings."""
+    settings = context.settings
     paths: dict[str, Any] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, settings)
+    below_zero = Event([1], [-1.0], None, 1.0)
+    negative = context.model.learner.refusals(batch([below_zero]))[0] == ACCEPTED
     return {
         "openapi": "3.1.0",
-        "info": {"title": "onepass", "version": version("onepass"), "description": f"Model {name}"},
+        "info": {"title": "onepass", "version": version("onepass"), "description": f"Model {settings.name}"},
         "paths": paths,
         "components": {
-            "schemas": SCHEMAS,
+            "schemas": SCHEMAS | explanation_shapes(SCHEMAS["Prediction"]) | bodies(settings, negative=negative),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }
 
 
-def _operation(route: Route) -> dict[str, Any]:
-    if route.gives in {"text", "html"}:
-        kind = "text/plain" if route.gives == "text" else "text/html"
-        good: dict[str, Any] = {kind: {"schema": {"type": "string"}}}
-    else:
-        good = {"application/json": {"schema": {"$ref": f"#/components/schemas/{route.gives}"}}}
+def _operation(route: Route, settings: Settings) -> dict[str, Any]:
+    protocol = f"{route.path}/".startswith("/v2/")
+    keyed = route.scope is not None and settings.api.keys_file is not None
+    error = _json("V2Error" if protocol else "Error")
     operation: dict[str, Any] = {
-        "operationId": route.handler.__name__,
+        "operationId": route.handler.__name__ + ("_of_version" if "{version}" in route.path else ""),
         "responses": {
-            "200": {"description": "Answered", "content": good},
-            **{
-                str(status): {"description": text, "content": {"application/json": {"schema": ERROR}}}
-                for status, text in FAULTS.items()
-            },
+            "202" if route.gives == "Appended" else "200": {"description": "Answered", **_good(route)},
+            **{str(status): {"description": text, "content": error} for status, text in _faults(route, keyed).items()},
         },
     }
+    if parameters := _parameters(route, settings):
+        operation["parameters"] = parameters
     if route.takes:
-        content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{route.takes}"}}}
-        operation["requestBody"] = {"required": True, "content": content}
-    if route.query:
-        operation["parameters"] = [{"name": name, "in": "query", "schema": QUERY[name]} for name in route.query]
-    if route.scope:
+        operation["requestBody"] = {"required": True, "content": _json(route.takes) | _bytes(route)}
+    if keyed:
         operation["security"] = [{"key": []}]
     return operation
+
+
+def _json(shape: str) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{shape}"}}}
+
+
+def _bytes(route: Route) -> dict[str, Any]:
+    """JSON with bytes behind it, which only inference takes and gives."""
+    if route.takes != "V2Request":
+        return {}
+    told = f"JSON of the length that the header {JSON_LENGTH} tells, then the tensors that have a binary_data_size"
+    return {"application/octet-stream": {"schema": {"type": "string", "format": "binary", "description": told}}}
+
+
+def _good(route: Route) -> dict[str, Any]:
+    if route.gives in {"text", "html"}:
+        kind = "text/plain" if route.gives == "text" else "text/html"
+        return {"content": {kind: {"schema": {"type": "string"}}}}
+    if not _bytes(route):
+        return {"content": _json(route.gives)}
+    length = {"schema": {"type": "integer", "minimum": 0}, "description": "Bytes of the JSON, if others follow it"}
+    return {"content": _json(route.gives) | _bytes(route), "headers": {JSON_LENGTH: length}}
+
+
+def _faults(route: Route, keyed: bool) -> dict[int, str]:
+    found = TOO_LARGE | UNAVAILABLE
+    found |= OF_KEYS if keyed else {}
+    found |= OF_QUERIES if route.query else {}
+    found |= OF_BODIES if route.takes else {}
+    found |= OF_MODELS if "{name}" in route.path else {}
+    return dict(sorted(found.items()))
+
+
+def _parameters(route: Route, settings: Settings) -> list[dict[str, Any]]:
+    known: dict[str, dict[str, Any]] = {
+        "name": {"const": settings.name, "type": "string"},
+        "version": {"type": "string", "pattern": "^(0|[1-9][0-9]{0,17})$"},
+    }
+    in_path = [
+        {"name": name, "in": "path", "required": True, "schema": schema}
+        for name, schema in known.items()
+        if f"{{{name}}}" in route.path
+    ]
+    return in_path + [{"name": name, "in": "query", "schema": QUERY[name]} for name in route.query]

@@ -1,4 +1,7 @@
-"""Replies in JSON, and the one form of every error: `{"error": {"code", "message"}}`, which never repeats the input."""
+"""Replies in JSON, and the one form of every error: `{"error": {"code", "message"}}`, which never repeats the input.
+
+Only under `/v2` an error is `{"error": message}`, as the Open Inference Protocol wants it.
+"""
 
 from typing import Any
 
@@ -16,7 +19,10 @@ class Problem(Exception):
         self.status, self.code, self.message = status, code, message
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
-    def reply(self) -> Response:
+    def reply(self, path: str = "") -> Response:
+        """In the form of the protocol that the path belongs to."""
+        if f"{path}/".startswith("/v2/"):
+            return Response(msgspec.json.encode({"error": self.message}), self.status, self.headers, "application/json")
         return Response(error_body(self.code, self.message), self.status, self.headers, "application/json")
 
 

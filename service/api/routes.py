@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api import explanations, page, views
+from service.api import explanations, inference, ingest, page, views
 from service.api.context import Context
 from service.keys import Scope
 
@@ -27,6 +27,8 @@ class Route(NamedTuple):
     """Answers from the model: not in the role `learn`, and 503 until the model is ready."""
     query: tuple[str, ...] = ()
     """Parameters of the URL, by their names in `openapi`."""
+    serves: bool = False
+    """Not in the role `learn` either, but there from the start."""
 
 
 ROUTES = (
@@ -35,11 +37,25 @@ ROUTES = (
     ),
     Route("POST", "/predict/batch", "predict", explanations.predict_batch, "Instances", "Predictions", predicts=True),
     Route("POST", "/explain", "predict", explanations.explain, "Instance", "Explained", predicts=True),
+    Route("POST", "/events", "events", ingest.events, "Event", "Appended", serves=True),
+    Route("GET", "/v2", "predict", inference.server, None, "V2Server", serves=True),
+    Route("GET", "/v2/health/live", "predict", inference.live, None, "V2Live", serves=True),
+    Route("GET", "/v2/health/ready", "predict", inference.ready, None, "V2Ready", serves=True),
+    *(
+        route
+        for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}")
+        for route in (
+            Route("GET", model, "predict", inference.model, None, "V2Model", serves=True),
+            Route("GET", f"{model}/ready", "predict", inference.model_ready, None, "V2ModelReady", serves=True),
+            Route("POST", f"{model}/infer", "predict", inference.infer, "V2Request", "V2Response", predicts=True),
+        )
+    ),
     Route("GET", "/weights", "metrics", explanations.weights, None, "Weights", query=("top", "classes")),
     Route("GET", "/learners", "metrics", explanations.learners, None, "Learners"),
     Route("GET", "/status", "metrics", views.status, None, "Status"),
     Route("GET", "/metrics", "metrics", views.metrics, None, "text"),
+    Route("GET", "/openapi.json", "metrics", views.openapi, None, "OpenApi"),
     Route("GET", "/", None, page.page, None, "html"),
-    Route("GET", "/healthz", None, views.healthz, None, "Word"),
-    Route("GET", "/readyz", None, views.readyz, None, "Word"),
+    Route("GET", "/healthz", None, views.healthz, None, "Alive"),
+    Route("GET", "/readyz", None, views.readyz, None, "Ready"),
 )

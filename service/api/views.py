@@ -8,6 +8,12 @@ from service.api.problems import Problem, json_reply
 from service.status import status_of
 
 
+async def openapi(context: Context, request: Request) -> Response:
+    """What may be asked here, and how."""
+    del context
+    return json_reply(request.app.state.document)
+
+
 async def healthz(context: Context, request: Request) -> Response:
     """The process answers; nothing it depends on is asked."""
     del context, request

@@ -1,12 +1,13 @@
 """Appending to Kafka by librdkafka."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
 from service.sources.confluent_connection import ASK_SECONDS, Connection
-from service.sources.contract import Entry, Options, SourceDown
+from service.sources.contract import Entry, Options, Place, SourceDown
 
 DELIVERY_SECONDS = 10.0
 
@@ -35,15 +36,18 @@ class ConfluentSink:
             self._producer.poll(0)
             raise self._connection.down(error) from error
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[Entry]) -> list[Place]:
         failed: list[Any] = []
+        places: dict[int, Place] = {}
 
-        def delivered(error: Any, _: Any) -> None:
+        def delivered(number: int, error: Any, message: Any) -> None:
             if error is not None:
                 failed.append(error)
+            else:
+                places[number] = Place(str(message.partition()), str(message.offset()))
 
         try:
-            for entry in entries:
+            for number, entry in enumerate(entries):
                 while True:
                     try:
                         self._producer.produce(
@@ -51,7 +55,7 @@ class ConfluentSink:
                             entry.value,
                             entry.key or None,
                             headers=list(entry.headers),
-                            on_delivery=delivered,
+                            on_delivery=partial(delivered, number),
                         )
                         break
                     except BufferError:  # the queue is full: let some go
@@ -61,6 +65,7 @@ class ConfluentSink:
             raise SourceDown(f"cannot append to topic {self._topic}: {error}") from error
         if failed or left:
             raise SourceDown(f"cannot append to topic {self._topic}: {failed[0].str() if failed else 'no answer'}")
+        return [places[number] for number in range(len(entries))]
 
     def close(self) -> None:
         self._producer.flush(DELIVERY_SECONDS)

@@ -86,6 +86,13 @@ class Entry(NamedTuple):
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
+class Place(NamedTuple):
+    """Where an appended entry lies; a source that reads it names the same in its `Record`."""
+
+    partition: str
+    position: str
+
+
 class Source(Protocol):
     """A log to learn from; used by one thread."""
 
@@ -123,7 +130,7 @@ class Source(Protocol):
 class Sink(Protocol):
     """A log to append to."""
 
-    def append(self, entries: Sequence[Entry]) -> None:
-        """Append in order; on return the log has them all."""
+    def append(self, entries: Sequence[Entry]) -> list[Place]:
+        """Append in order; on return the log has them all, each at its place."""
 
     def close(self) -> None: ...

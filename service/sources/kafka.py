@@ -18,7 +18,7 @@ from kafka.errors import (  # type: ignore[import-untyped]
 from kafka.net.compat import KafkaNetClient  # type: ignore[import-untyped]
 
 from service.settings import Security
-from service.sources.contract import Entry, Options, SourceDown
+from service.sources.contract import Entry, Options, Place, SourceDown
 from service.sources.kafka_batches import find_unreadable
 from service.sources.kafka_client import BadBatch, OutOfRange
 from service.sources.kafka_commits import commits_of
@@ -139,7 +139,7 @@ class KafkaSink:
         self._topic = topic
         self._producer, _ = _connect(KafkaProducer, bootstrap, options.security, PRODUCER)
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[Entry]) -> list[Place]:
         try:
             self._producer.partitions_for(self._topic)
         except KafkaError as error:
@@ -151,10 +151,10 @@ class KafkaSink:
                 for entry in entries
             ]
             self._producer.flush(timeout=DELIVERY_MS / 1000 + 5)
-            for future in sent:
-                future.get(timeout=0)
+            found = [future.get(timeout=0) for future in sent]
         except KafkaError as error:
             raise SourceDown(f"cannot append to topic {self._topic}: {error}") from error
+        return [Place(str(one.partition), str(one.offset)) for one in found]
 
     def close(self) -> None:
         with contextlib.suppress(KafkaError):

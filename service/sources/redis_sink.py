@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from service.sources.contract import Entry, Options, SourceDown
+from service.sources.contract import Entry, Options, Place, SourceDown
 from service.sources.redis_connection import connect, down, where_is
+
+PARTITION = "0"
 
 
 class RedisSink:
@@ -15,7 +17,7 @@ class RedisSink:
         self._stream = stream
         self._redis = connect(url, retries=0)  # a blind repeat of XADD would append twice
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[Entry]) -> list[Place]:
         with down(self._where), self._redis.pipeline(transaction=False) as pipe:
             for entry in entries:
                 pipe.xadd(self._stream, _fields(entry))
@@ -23,6 +25,7 @@ class RedisSink:
         for answer in answers:
             if isinstance(answer, Exception):
                 raise SourceDown(f"{self._where}: {answer}")
+        return [Place(PARTITION, answer.decode()) for answer in answers]
 
     def close(self) -> None:
         self._redis.close()

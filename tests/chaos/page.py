@@ -85,6 +85,8 @@ starts from a checkpoint and from nothing else; offsets committed to Kafka are f
 ## What is not promised
 
 * **Dead letters come at least once.** After a kill some may be there twice; the key, `model:partition:position`, tells.
+* **Events posted over HTTP come at least once.** Whoever sends one again after no answer, or after 503 `log_down`, may
+  have put it into the log twice; it is then learned twice.
 * **Metrics and logs** of a process end with it. What must survive is in the checkpoint (`onepass_model_events`, …).
 * **Redis without persistence** keeps nothing over a restart. A living learner fills it again; with none alive, the
   model is built anew from the log or from `store.copies`, as far as the log reaches.

@@ -36,6 +36,7 @@ PARTS = {
     "broker": Part(5, ("chaos/test_broker.py",)),
     "corrupt": Part(4, ("chaos/test_store_faults.py", "chaos/test_store_machine.py")),
     "malformed": Part(6, ("chaos/test_malformed.py",)),
+    "api": Part(8, ("service/test_schemathesis.py",)),
     "logs": Part(2, ("chaos/test_logs.py",)),
     "network": Part(5, ("chaos/test_network.py", "chaos/test_network_kafka.py")),
     "sigterm": Part(2, ("chaos/test_sigterm.py",)),

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from service.checkpoints import NO_SEGMENTS, Loaded, Manifest, Remembered, Standing, StoreDown
 from service.snapshot import Snapshot
-from service.sources.contract import Bookmark, Entry, Gap, Positions, Record, SourceDown
+from service.sources.contract import Bookmark, Entry, Gap, Place, Positions, Record, SourceDown
 
 T = TypeVar("T")
 
@@ -149,8 +149,10 @@ class MemorySink:
         self._log = log
         self._plan = plan
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[Entry]) -> list[Place]:
+        first = len(self._log.letters)
         self._plan.call("append", SourceDown, lambda: self._log.letters.extend(entries))
+        return [Place(PARTITION, str(first + number)) for number in range(len(entries))]
 
     def close(self) -> None: ...
 

@@ -6,15 +6,17 @@ import time
 from typing import Any
 
 import httpx
+import jsonschema_rs
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.api import Context, make_app
+from service.api.openapi import document as described_by
 from service.api.routes import ROUTES
 from service.checkpoints import Manifest, Part
 from service.configuration import parse
-from service.events import Decoder
+from service.events import Decoder, Event
 from service.health import Health
 from service.lineage import Lineage
 from service.metrics import Metrics
@@ -40,18 +42,19 @@ EVENTS = [
 class Client:
     """The app without a network; what it raises is raised here."""
 
-    def __init__(self, *, predicts=True, ready=True, keys=None, **changes) -> None:
+    def __init__(self, *, predicts=True, ready=True, log=None, keys=None, **changes) -> None:
         settings = parse(SETTINGS | changes, "test")
         decoder = Decoder(settings.features, settings.label, settings.limits)
         self.model = Model(settings.learner, settings.features, settings.label, decoder)
         if settings.label.classes == "binary":
-            self.model.learn([decoder.event(data) for data in EVENTS])
+            decoded = [decoder.event(data) for data in EVENTS]
+            self.model.learn([event for event in decoded if isinstance(event, Event)])
         self.model.count_rejects(["type"])
         saved = Manifest(7, "c", "p", "t", time.time(), 2, 0, "digest", (Part("blob", 100, "sha"),))
         self.health = Health(ready=ready, source_up=True, store_up=True, lag={"0": 3, "1": 4}, checkpoint=saved)
         self.metrics = Metrics(CollectorRegistry(), settings.name)
         self.model.saved(7)
-        self.context = Context(settings, decoder, self.model, self.metrics, self.health)
+        self.context = Context(settings, decoder, self.model, self.metrics, self.health, log)
         self.app = make_app(self.context, predicts=predicts, keys=keys)
 
     def ask(self, method: str, path: str, content: Any = None, **headers: str) -> httpx.Response:
@@ -375,29 +378,8 @@ def resolved(schema: Any, document: Any) -> Any:
     return schema
 
 
-TYPES = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "null": type(None)}
-TYPES["boolean"] = bool
-
-
 def conforms(value: Any, schema: Any, document: Any) -> bool:
-    """As much of JSON Schema as the document uses."""
-    schema = resolved(schema, document)
-    if "anyOf" in schema:
-        return any(conforms(value, one, document) for one in schema["anyOf"])
-    kinds = schema.get("type", list(TYPES))
-    if not isinstance(value, tuple(TYPES[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds))):
-        return False
-    if isinstance(value, list):
-        return all(conforms(one, schema.get("items", {}), document) for one in value)
-    if not isinstance(value, dict):
-        return True
-    properties = schema.get("properties", {})
-    closed = schema.get("additionalProperties", True) is False
-    return (
-        set(schema.get("required", ())) <= value.keys()
-        and not (closed and value.keys() - properties.keys())
-        and all(conforms(value[name], inner, document) for name, inner in properties.items() if name in value)
-    )
+    return jsonschema_rs.is_valid(schema | {"components": document["components"]}, value)
 
 
 def test_every_reference_of_the_document_resolves(document):
@@ -422,6 +404,30 @@ def test_the_document_has_every_route_and_no_other(document):
     assert len(routes) >= 6
     assert document["openapi"].startswith("3.")
     assert document["info"]["version"]
+
+
+def test_a_key_is_asked_for_where_keys_are_and_a_route_has_a_scope(tmp_path, document):
+    (tmp_path / "keys").touch()
+    keyed = Client(api={"keys_file": str(tmp_path / "keys")}).context
+    described = described_by(keyed, ROUTES)["paths"]
+    for route in ROUTES:
+        operation = described[route.path][route.method.lower()]
+        asked = {"401", "403", "429"} if route.scope else set()
+        assert operation["responses"].keys() & {"401", "403", "429"} == asked
+        assert ("security" in operation) == bool(route.scope)
+        assert "security" not in document["paths"][route.path][route.method.lower()], "none are configured"
+
+
+def test_the_document_has_the_limits_of_the_settings(document):
+    shapes = document["components"]["schemas"]
+    assert shapes["Instances"]["properties"]["instances"]["maxItems"] == 50
+    features = shapes["Instance"]["properties"]["features"]
+    assert features["maxProperties"] == 10_000
+    assert features["propertyNames"] == {"maxLength": 256}
+    assert features["properties"]["amount"] == {"type": "number", "minimum": -1e50, "maximum": 1e50}
+    assert shapes["Event"]["properties"]["label"] == {"enum": ["fraud", "fine"]}
+    only = Client(features={"columns": ["amount"], "bits": 0, "flat": True}).get("/openapi.json").json()
+    assert only["components"]["schemas"]["Instance"]["additionalProperties"] is False
 
 
 REPLIES = [

@@ -254,6 +254,29 @@ def test_close_twice(log):
 
 
 @pytest.mark.parametrize("log", LIVE, indirect=True)
+def test_sink_tells_where_each_entry_lies(log):
+    with closing(open_sink(log.url, Options(client=log.client))) as sink:
+        places = [place for start in range(0, 40, 8) for place in sink.append([*map(Entry, EVENTS[start : start + 8])])]
+        assert sink.append([]) == []
+    with log.open() as source:
+        records = take(source, len(EVENTS))
+    assert values(records) == EVENTS
+    assert [(record.partition, record.position) for record in records] == places
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("client", ["kafka-python", "confluent"])
+def test_sink_tells_the_partition_of_each_entry(make_topic, client):
+    url = make_topic(4)
+    with closing(open_sink(url, Options(client=client))) as sink:
+        places = sink.append([Entry(value, value) for value in EVENTS])
+    with closing(open_source(url, "earliest")) as source:
+        found = {(record.partition, record.position): record.value for record in take(source, len(EVENTS))}
+    assert [found[place] for place in places] == EVENTS
+    assert len({partition for partition, _ in places}) == 4
+
+
+@pytest.mark.parametrize("log", LIVE, indirect=True)
 def test_sink_carries_key_and_headers(log):
     with closing(open_sink(log.url, Options(client=log.client))) as sink:
         sink.append([Entry(b"v", b"k", (("why", b"malformed"), ("at", b"7"))), Entry(b"bare")])

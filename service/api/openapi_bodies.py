@@ -1,0 +1,154 @@
+"""Shapes of what is asked, by the settings of this model: data that fit them are accepted, others are refused.
+
+Two rules have no words in JSON Schema: the squares of a row's values may add up to 1e100 at most, and text and lists
+may not become more different words than a row may have features.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from learners.kernels import LARGEST_VALUE
+from service.api.tensors import NUMBERS
+from service.events import LARGEST_LABEL
+from service.labels import Labels
+from service.settings import Settings, canonical_label
+
+Schema = dict[str, Any]
+
+NUMERAL = r"^([+-]?[0-9]+(\.[0-9]+)?|true|false)$"
+
+
+def bodies(settings: Settings, *, negative: bool) -> dict[str, Schema]:
+    """The shapes of requests; `negative`: whether the learner takes values below 0."""
+    made = _Bodies(settings, negative=negative)
+    batch = {"type": "array", "items": {"$ref": "#/components/schemas/Instance"}, "maxItems": settings.api.max_batch}
+    return {
+        "Instance": made.instance(),
+        "Instances": _closed({"instances": batch}, "instances"),
+        "Event": made.event(),
+        "V2Request": made.inference(),
+    }
+
+
+class _Bodies:
+    def __init__(self, settings: Settings, *, negative: bool) -> None:
+        self._settings = settings
+        most = min(settings.limits.max_abs, LARGEST_VALUE)
+        self._number: Schema = {"type": "number", "minimum": -most if negative else 0, "maximum": most}
+        self._weight: Schema = {
+            "anyOf": [{"const": 0}, {"type": "number", "minimum": 1 / LARGEST_VALUE, "maximum": most}]
+        }
+
+    def instance(self) -> Schema:
+        if not self._settings.features.flat:
+            return _closed({"features": self._features(), "id": {"type": "string"}}, "features")
+        # Beside the features, and never one of them: what an event has too, and the label, which is not asked for.
+        beside: Schema = {"id": {}, "ts": {}, "weight": {}}
+        return self._features(beside, {self._settings.label.field})
+
+    def event(self) -> Schema:
+        beside: Schema = {
+            self._settings.label.field: self._label(),
+            "id": {"type": "string"},
+            "ts": {"type": ["number", "string"]},
+            "weight": self._weight,
+        }
+        if self._settings.features.flat:
+            return self._features(beside) | {"required": [self._settings.label.field]}
+        return _closed({"features": self._features(), **beside}, "features", self._settings.label.field)
+
+    def inference(self) -> Schema:
+        columns, most = len(self._settings.features.columns), self._settings.api.max_batch
+        rows: Schema = {"type": "integer", "minimum": 0, "maximum": most}
+        texts: Schema = {"type": "string", "contentMediaType": "application/json"}
+        inputs = [_tensor("instances", "BYTES", [rows], {"type": "array", "items": texts, "maxItems": most})]
+        for datatype in NUMBERS if columns else ():
+            number = self._of_datatype(datatype)
+            flat = {"type": "array", "items": number, "maxItems": most * columns}
+            row = {"type": "array", "items": number, "minItems": columns, "maxItems": columns}
+            data = {"anyOf": [flat, {"type": "array", "items": row, "maxItems": most}]}
+            inputs.append(_tensor("features", datatype, [rows, {"const": columns}], data))
+        names = ["label", "score", "probability", *(["scores"] if self._settings.label.classes == "grow" else [])]
+        choice = _parameters(binary_data={"type": "boolean"}, classification=False)
+        wanted = _closed({"name": {"enum": names}, "parameters": choice}, "name")
+        asked: Schema = {
+            "id": {"type": ["string", "null"]},
+            "parameters": _parameters(binary_data_output={"type": "boolean"}),
+            "inputs": {"type": "array", "minItems": 1, "maxItems": 1, "items": {"oneOf": inputs}},
+            "outputs": {"anyOf": [{"type": "array", "items": wanted}, {"type": "null"}]},
+        }
+        told = "A shape must fit its data, and an element of `instances` is an `Instance` as JSON."
+        return _closed(asked, "inputs") | {"description": told}
+
+    def _of_datatype(self, datatype: str) -> Schema:
+        kind = np.dtype(NUMBERS[datatype])
+        own: np.finfo[Any] | np.iinfo[Any] = np.finfo(kind) if kind.kind == "f" else np.iinfo(kind)
+        low, high = self._number["minimum"], self._number["maximum"]
+        if kind.kind == "f":
+            return self._number | {"minimum": max(low, float(own.min)), "maximum": min(high, float(own.max))}
+        return {"type": "integer", "minimum": max(low, int(own.min)), "maximum": min(high, int(own.max))}
+
+    def _features(self, beside: Schema | None = None, without: set[str] | None = None) -> Schema:
+        """An object of named features, with other fields among them where events are flat."""
+        features, limits = self._settings.features, self._settings.limits
+        named: Schema = {name: self._value(text=True) for name in features.text}
+        named |= dict.fromkeys(features.columns, self._number)
+        named |= dict.fromkeys(without or (), False)
+        longest = max(limits.max_name, *(len(name) for name in features.columns), 0)
+        return {
+            "type": "object",
+            "properties": named | (beside or {}),
+            "additionalProperties": self._value(text=False) if features.bits else False,
+            "maxProperties": limits.max_features,
+            "propertyNames": {"maxLength": longest},
+            "description": "The squares of all values may add up to 1e100.",
+        }
+
+    def _value(self, *, text: bool) -> Schema:
+        word: Schema = {"type": "string"} | ({} if text else {"maxLength": self._settings.limits.max_name})
+        return {"anyOf": [self._number, word, {"type": "boolean"}, {"type": "array", "items": word}]}
+
+    def _label(self) -> Schema:
+        label, longest = self._settings.label, self._settings.limits.max_name
+        if label.positive is not None and label.negative is not None:
+            return {"enum": [*_spellings(label.positive), *_spellings(label.negative)]}
+        number: Schema = {"type": "number", "minimum": -LARGEST_LABEL, "maximum": LARGEST_LABEL}
+        text: Schema = {"type": "string", "maxLength": longest}
+        if label.classes == "binary" and Labels(label).number("a word") is None:
+            text["pattern"] = NUMERAL
+        return {"anyOf": [{"type": "boolean"}, number, text]}
+
+
+def _spellings(label: str) -> list[Any]:
+    """Every JSON value that is this label."""
+    found: list[Any] = [label]
+    if label in {"true", "false"}:
+        found.append(label == "true")
+    for kind in (int, float):
+        try:
+            number = kind(label)
+        except ValueError:
+            continue
+        if canonical_label(number) == label:
+            return [*found, number]
+    return found
+
+
+def _closed(properties: Schema, *required: str) -> Schema:
+    return {"type": "object", "required": [*required], "additionalProperties": False, "properties": properties}
+
+
+def _parameters(**known: Schema | bool) -> Schema:
+    return {"type": "object", "properties": known}
+
+
+def _tensor(name: str, datatype: str, shape: list[Schema], data: Schema) -> Schema:
+    properties = {
+        "name": {"const": name},
+        "datatype": {"const": datatype},
+        "shape": {"type": "array", "prefixItems": shape, "items": False, "minItems": len(shape)},
+        "parameters": _parameters(binary_data_size=False),
+        "data": data,
+    }
+    return _closed(properties, *(field for field in properties if field != "parameters"))

@@ -1,0 +1,109 @@
+"""Shapes of what is answered, the same for every model."""
+
+from typing import Any
+
+Schema = dict[str, Any]
+
+
+def _exactly(**properties: Schema) -> Schema:
+    """An object that has all of these and no other."""
+    return {
+        "type": "object",
+        "required": [*properties],
+        "additionalProperties": False,
+        "properties": properties,
+    }
+
+
+def _of(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+TEXT: Schema = {"type": "string"}
+NAME: Schema = {"type": "string", "minLength": 1}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+SECONDS: Schema = {"type": "number", "minimum": 0}
+RATE: Schema = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
+TRUE: Schema = {"const": True}
+DATATYPE: Schema = {"enum": ["BYTES", "FP64"]}
+
+_PREDICTION = _exactly(
+    label={"type": ["string", "integer", "null"]},
+    score={"type": ["number", "null"]},
+    probability=RATE,
+    model=_of("Model"),
+)
+_PREDICTION["properties"]["scores"] = {"type": "object", "additionalProperties": {"type": "number"}}
+
+_V2_RESPONSE = _exactly(model_name=NAME, model_version=NAME, outputs=_list(_of("V2Output")))
+_V2_RESPONSE["properties"]["id"] = TEXT
+
+_V2_OUTPUT = _exactly(name=NAME, datatype=DATATYPE, shape=_list(COUNT))
+_V2_OUTPUT["properties"] |= {
+    "data": _list({"type": ["string", "number"]}),
+    "parameters": {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {"classes": _list(TEXT), "binary_data_size": COUNT},
+    },
+}
+
+SCHEMAS: dict[str, Schema] = {
+    "Error": _exactly(error=_exactly(code=NAME, message=NAME)),
+    "Prediction": _PREDICTION,
+    "Predictions": _exactly(predictions=_list(_of("Prediction"))),
+    "Model": _exactly(name=NAME, version=COUNT, generation=COUNT, age_seconds=SECONDS, stale_seconds=SECONDS),
+    "Appended": _exactly(position=_exactly(partition=NAME, position=NAME)),
+    "Alive": _exactly(status={"const": "alive"}),
+    "Ready": _exactly(status={"const": "ready"}),
+    "Status": _exactly(
+        model=NAME,
+        learner={"type": "object", "required": ["kind"], "properties": {"kind": NAME}},
+        events=COUNT,
+        errors=COUNT,
+        error_rate=RATE,
+        error_rate_last_1000=RATE,
+        updates=COUNT,
+        rejects=COUNT,
+        rejects_by_reason={"type": "object", "additionalProperties": COUNT},
+        lag={"type": ["integer", "null"], "minimum": 0},
+        lost=COUNT,
+        frozen={"type": "boolean"},
+        ready={"type": "boolean"},
+        trouble=TEXT,
+        checkpoint=_exactly(
+            generation=COUNT,
+            age_seconds={"type": ["number", "null"], "minimum": 0},
+            events=COUNT,
+            state_digest={"type": ["string", "null"]},
+        ),
+    ),
+    "OpenApi": {
+        "type": "object",
+        "required": ["openapi", "info", "paths"],
+        "properties": {
+            "openapi": {"const": "3.1.0"},
+            "info": {"type": "object", "required": ["title", "version"]},
+            "paths": {"type": "object", "minProperties": 1},
+        },
+    },
+    "V2Error": _exactly(error=NAME),
+    "V2Server": _exactly(name={"const": "onepass"}, version=NAME, extensions=_list(NAME)),
+    "V2Live": _exactly(live=TRUE),
+    "V2Ready": _exactly(ready=TRUE),
+    "V2ModelReady": _exactly(name=NAME, ready=TRUE),
+    "V2Model": _exactly(
+        name=NAME,
+        versions=_list(NAME),
+        platform={"const": "onepass"},
+        inputs=_list(_of("V2Described")),
+        outputs=_list(_of("V2Described")),
+    ),
+    "V2Described": _exactly(name=NAME, datatype=DATATYPE, shape=_list({"type": "integer", "minimum": -1})),
+    "V2Output": _V2_OUTPUT,
+    "V2Response": _V2_RESPONSE,
+}

@@ -1,0 +1,108 @@
+"""The OpenAPI document is true: what fits it is accepted, what does not is refused, and every reply is as it says.
+
+1,000 cases and more in every run of the tests, 20,000 and more in `make chaos`. A limit of 1e40 for values keeps out
+the one rule that the document only tells in words: the squares of a row may add up to 1e100.
+"""
+
+from collections import Counter
+from contextlib import closing
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis import GenerationMode
+from schemathesis.generation.hypothesis.builder import HypothesisTestConfig, HypothesisTestMode, create_test
+
+from service.api.routes import ROUTES
+from service.appender import Appender
+from tests.chaos.measuring import keep
+from tests.chaos.scale import CHAOS
+from tests.service.test_api import Client
+from tests.service.test_ingest import Fake
+
+EXAMPLES = 300 if CHAOS else 5
+"""Per operation of a model and kind of data, beside those that follow from the document itself."""
+AT_LEAST = 20_000 if CHAOS else 1_000
+
+LIMITS = {"max_abs": 1e40, "max_name": 40}
+COLUMNS = {"columns": ["amount", "age"]}
+GROW = {"classes": "grow", "max_classes": 3}
+MODELS = {
+    "columns and hashed": {},
+    "columns only": {"features": COLUMNS | {"bits": 0}, "label": {"positive": "1", "negative": 0}},
+    "flat": {"features": COLUMNS | {"bits": 8, "flat": True}, "label": {"field": "class"}},
+    "flat columns only": {"features": COLUMNS | {"bits": 0, "flat": True}, "label": {"positive": "fraud"}},
+    "several classes": {"label": GROW, "learner": {"kind": "one_vs_rest", "max_classes": 3, "base": "pa1"}},
+    "no negative values": {"features": {"bits": 8}, "learner": "winnow"},
+}
+PACE = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    database=None,
+    derandomize=not CHAOS,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate],
+)
+asked = Counter()
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.timeout(1800 if CHAOS else 180)
+def test_the_document_is_true(model):
+    with closing(Appender(Fake())) as appender:
+        client = Client(log=appender, limits=LIMITS, **model)
+        document = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
+        document.app = client.app  # `from_asgi` would leave out the document's own path
+        found = [operation.ok() for operation in document.get_all_operations()]
+        assert {operation.label for operation in found} == {f"{route.method} {route.path}" for route in ROUTES}
+        config = HypothesisTestConfig(document.config, [HypothesisTestMode.COVERAGE, HypothesisTestMode.FUZZING], PACE)
+        for operation in found:
+            create_test(operation=operation, test_func=ask, config=config)()
+
+
+def ask(case):
+    excluded = []
+    if len(case.path_parameters.get("version", "")) == 1 and case.meta.generation.mode == GenerationMode.POSITIVE:
+        case.path_parameters["version"] = "7"
+    if case.operation.path.endswith("/infer") and case.meta.generation.mode == GenerationMode.POSITIVE:
+        excluded = made_consistent(case)
+    reply = case.call()
+    asked[case.operation.label, reply.status_code] += 1
+    case.validate_response(reply, excluded_checks=excluded)
+
+
+def made_consistent(case):
+    """Give data the shape that is told, which a schema cannot ask for; the checks that still do not hold."""
+    if case.media_type != "application/json" or not isinstance(case.body, dict):
+        return [schemathesis.checks.positive_data_acceptance]
+    (tensor,) = case.body["inputs"]
+    if tensor["name"] == "instances":
+        tensor["data"] = ["{}" if flat(case) else '{"features": {}}' for _ in tensor["data"]]
+    rows = tensor["data"]
+    if tensor["name"] == "features" and not all(isinstance(row, list) for row in rows):
+        rows = rows[: len(rows) // 2 * 2]
+        tensor["data"] = rows
+        rows = rows[::2]
+    tensor["shape"][0] = len(rows)
+    return []
+
+
+def flat(case):
+    return "required" not in case.operation.schema.raw_schema["components"]["schemas"]["Instance"]
+
+
+def test_all_of_it_was_asked_often_enough(request):
+    ran = [item for item in request.session.items if item.name.startswith("test_the_document_is_true")]
+    if len(ran) < len(MODELS):
+        pytest.skip("only a part of the document was asked for")
+    by_status = Counter()
+    for (_, status), count in asked.items():
+        by_status[status] += count
+    assert {label for label, _ in asked} == {f"{route.method} {route.path}" for route in ROUTES}
+    assert by_status.total() >= AT_LEAST
+    assert max(by_status) < 500
+    for route in ROUTES:
+        good = 202 if route.path == "/events" else 200
+        assert asked[f"{route.method} {route.path}", good], f"{route.path} has answered well"
+    figures = {f"status_{status}": count for status, count in sorted(by_status.items())}
+    keep("requests made from the OpenAPI document", requests=by_status.total(), false=0, **figures)
