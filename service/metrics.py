@@ -17,9 +17,9 @@ from prometheus_client import (
     generate_latest,
 )
 
-from service.events import REASONS
 from service.health import Health
 from service.model import Model
+from service.reasons import REASONS
 from service.refusals import REFUSALS
 from service.sources.contract import Loss
 

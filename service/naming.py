@@ -4,7 +4,8 @@ import copy
 from typing import NamedTuple
 
 from learners.hashing import SlotTable
-from service.events import Decoder, Event, Reject
+from service.events import Decoder, Event
+from service.reasons import Reject
 
 
 class Named(NamedTuple):

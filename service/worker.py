@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from service.checkpoints import Corrupt, StoreDown
 from service.errors import Unfinished, Unsaved
-from service.events import Decoder, Event, Reject
+from service.events import Decoder, Event
 from service.failpoints import reach
 from service.follower import Follower
 from service.health import Health
@@ -21,6 +21,7 @@ from service.letters import Letters
 from service.metrics import Metrics
 from service.model import Model
 from service.places import named, own
+from service.reasons import Reject
 from service.sources.contract import Bookmark, Positions, Record, Source, SourceDown, SourceLost
 from service.voice import Voice
 

@@ -17,8 +17,9 @@ from service.api.context import Context
 from service.api.predictions import accepted
 from service.api.problems import Problem, json_reply
 from service.api.tensors import Asked, Output, malformed
-from service.events import Event, Reject
+from service.events import Event
 from service.model import Prediction, Served
+from service.reasons import Reject
 
 JSON_LENGTH = "Inference-Header-Content-Length"
 ONE = ("label", "score", "probability")

@@ -13,8 +13,9 @@ from service.api.context import Context
 from service.api.predictions import accepted
 from service.api.problems import Problem, json_reply
 from service.appender import Busy
-from service.events import Event, Reject, batch
+from service.events import Event, batch
 from service.labels import Labels
+from service.reasons import Reject
 from service.sources.contract import SourceDown
 
 SECONDS = 5.0

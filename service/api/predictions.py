@@ -10,9 +10,10 @@ from starlette.responses import Response
 
 from service.api.context import Context
 from service.api.problems import Problem, json_reply
-from service.events import Event, Reject
+from service.events import Event
 from service.model import Prediction, Served
 from service.naming import Named
+from service.reasons import Reject
 
 T = TypeVar("T", Event, list[Event], Named)
 

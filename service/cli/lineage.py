@@ -18,11 +18,12 @@ from service.checkpoints import Corrupt, Manifest, StoreDown
 from service.cli.tables import run_of
 from service.configuration import load
 from service.errors import Protective, refused
-from service.events import Decoder, Event, Reject
+from service.events import Decoder, Event
 from service.kept import advice_cut, check_fits, generation
 from service.lineage import Broken, Lineage, Run, history
 from service.model import Model
 from service.places import own
+from service.reasons import Reject
 from service.settings import Settings
 from service.snapshot import Snapshot
 from service.sources import log_name, open_source

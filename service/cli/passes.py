@@ -12,9 +12,10 @@ import numpy as np
 from learners.batch import Array, Ints
 from learners.learner import Memory, state_digest
 from learners.outputs import predicted
-from service.events import Decoder, Event, Reject, batch
+from service.events import Decoder, Event, batch
 from service.files import DataFile, events
 from service.model import Model
+from service.reasons import Reject
 
 TOGETHER = 4096
 """Rows learned by one call."""

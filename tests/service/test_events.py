@@ -8,7 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from learners.batch import BIAS
-from service.events import REASONS, Decoder, Event, Reject, batch
+from service.events import Decoder, Event, batch
+from service.reasons import REASONS, Reject
 from service.settings import Features, Label, Limits
 
 some = settings(max_examples=80, derandomize=True, deadline=None)

@@ -74,8 +74,14 @@ def allowed(route, key):
 @pytest.mark.parametrize("route", [*ROUTES, UNKNOWN], ids=lambda route: f"{route.method} {route.path}")
 def test_every_route_and_every_kind_of_key(client, route, key):
     expected = allowed(route, key)
-    reply = ask(client, route.method, route.path.replace("{model}", "m"), key)
-    if expected:
+    path = route.path.format(name="m", version="7")
+    reply = ask(client, route.method, path, key)
+    if expected and path.startswith("/v2"):
+        assert reply.status_code == expected
+        assert reply.json().keys() == {"error"}
+        assert isinstance(reply.json()["error"], str), "the form of the Open Inference Protocol"
+        assert ("www-authenticate" in reply.headers) == (expected == 401)
+    elif expected:
         code = check_error(reply, expected)
         assert code == {401: "unauthorized", 403: "forbidden"}[expected]
         assert ("www-authenticate" in reply.headers) == (expected == 401)

@@ -10,11 +10,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from learners.registry import make
 from service.checkpoints import Manifest, Part
-from service.events import REASONS, Decoder, Reject
+from service.events import Decoder
 from service.health import Health
 from service.lineage import Lineage
 from service.metrics import PARTITIONS, Metrics
 from service.model import Model
+from service.reasons import REASONS, Reject
 from service.settings import Features, Label, Limits
 from service.sources.contract import BEGINNING
 

@@ -11,9 +11,10 @@ from service.app import Service
 from service.configuration import load, parse
 from service.embedded.redis import redis_server
 from service.errors import BadSettings
-from service.events import Decoder, Reject
+from service.events import Decoder
 from service.files import scan
 from service.model import Model
+from service.reasons import Reject
 from service.settings import Features, Label, Limits
 from service.sources import open_sink, open_source
 from service.sources.contract import Bookmark, Entry, SourceDown, SourceLost

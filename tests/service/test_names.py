@@ -12,11 +12,12 @@ import service.names
 import service.touched
 from learners.hashing import SlotTable
 from learners.registry import make
-from service.events import Decoder, Event, Reject
+from service.events import Decoder, Event
 from service.fitting import Mismatch
 from service.lineage import Lineage
 from service.model import Model
 from service.names import Names
+from service.reasons import Reject
 from service.settings import Features, Label, Limits
 from service.snapshot import NAMES, SLOTS, BadSnapshot, Snapshot, decode, encode, merge
 from service.sources.contract import BEGINNING

@@ -6,10 +6,11 @@ import yaml
 
 from service.__main__ import main
 from service.configuration import load
-from service.events import Decoder, Event, Reject
+from service.events import Decoder, Event
 from service.lineage import Lineage, Recorder
 from service.model import Model
 from service.places import named
+from service.reasons import Reject
 from service.sources import log_name
 from service.sources.contract import Bookmark
 from service.sources.file import FileSource
