@@ -29,7 +29,7 @@ def make_app(context: Context, *, predicts: bool) -> Guard:
     handlers = {(route.method, route.path): _handled(context, route) for route in routes}
     for (method, path), handler in handlers.items():
         app.add_route(path, handler, [method], include_in_schema=False)
-    hot = {(route.method, route.path) for route in routes if route.predicts}
+    hot = {(route.method, route.path) for route in routes if route.predicts and "{" not in route.path}
     app.add_middleware(Direct, handlers={asked: handlers[asked] for asked in hot})
     described = document(context.settings.name, routes)
 
