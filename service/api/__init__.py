@@ -48,7 +48,7 @@ def _mounted(context: Context, routes: Sequence[Route]) -> FastAPI:
     handlers = {(route.method, route.path): _handled(context, route) for route in routes}
     for (method, path), handler in handlers.items():
         app.add_route(path, handler, [method], include_in_schema=False)
-    hot = {(route.method, route.path) for route in routes if route.predicts}
+    hot = {(route.method, route.path) for route in routes if route.predicts and "{" not in route.path}
     app.add_middleware(Direct, handlers={asked: handlers[asked] for asked in hot})
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _fault)

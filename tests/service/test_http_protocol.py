@@ -425,12 +425,13 @@ def test_a_long_body_that_is_waited_for_is_asked_for(world):
         assert peer.reply()[2] == b"abc"
 
 
-def test_who_does_not_read_the_answer_is_dropped(world):
-    with Peer(world, receive_buffer=4096) as peer:
+@pytest.mark.parametrize("idle", [0.1, 60])
+def test_who_does_not_read_the_answer_is_dropped(idle):
+    """Also one whose connection is closed as idle, since all that was asked is answered."""
+    with serving(idle_seconds=idle) as world, Peer(world, receive_buffer=4096) as peer:
         peer.send(get(b"/big"))
         wait_until(lambda: world.refused == ["slow_reader"])
         wait_until(lambda: not world.server.server_state.connections)
-        del peer
 
 
 def test_who_reads_slowly_but_reads_gets_it_all():

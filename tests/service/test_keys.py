@@ -207,10 +207,10 @@ def test_guessing_is_limited_by_address_and_the_table_is_bounded(file, clock):
 
 
 def test_a_changed_file_is_read_within_a_second_and_buckets_stay(file, clock):
-    ring = Keyring(written(file, entry(rate=1)), clock)
+    ring = Keyring(written(file, entry(rate=0.1)), clock)
     assert ring.wait(ring.find(SECRET.encode())) == 0.0
     other = new_key()
-    written(file, entry(rate=1, scopes=["metrics"]), entry(other, name="b"))
+    written(file, entry(rate=0.1, scopes=["metrics"]), entry(other, name="b"))
     assert ring.find(other.encode()) is None, "not looked at twice in a second"
     clock.now += 0.999
     assert ring.find(other.encode()) is None
@@ -218,7 +218,6 @@ def test_a_changed_file_is_read_within_a_second_and_buckets_stay(file, clock):
     assert ring.find(other.encode()).name == "b"
     holder = ring.find(SECRET.encode())
     assert holder.scopes == {"metrics"}
-    assert ring.wait(holder) == 0.0
     assert ring.wait(holder) > 0.0, "not refilled"
     written(file, entry(other, name="b"))
     clock.now += 1
