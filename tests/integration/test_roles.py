@@ -99,7 +99,9 @@ def test_a_replica_serves_what_the_learner_learned(redis_url, tmp_path):
         assert status == 200
         assert answer["model"]["version"] == 2000
         learner.kill()
-        assert serving.get("/predict", PAYMENT) == (200, answer)
+        status, later = serving.get("/predict", PAYMENT)
+        assert (status, later["label"], later["score"]) == (200, answer["label"], answer["score"])
+        assert later["model"]["generation"] == answer["model"]["generation"]
 
 
 def test_sigterm_leaves_nothing_to_redo(redis_url, tmp_path):

@@ -283,3 +283,15 @@ def test_no_text_takes_long(text):
     started = time.perf_counter()
     too_deep(text)
     assert time.perf_counter() - started < 1.0, "a quadratic way would take minutes"
+
+
+def test_bytes_behind_the_json_may_look_like_anything(client):
+    tensor = {"name": "features", "datatype": "FP64", "shape": [2, 2], "parameters": {"binary_data_size": 32}}
+    deep = b"[" * (DEEPEST + 1) + b"]" * (DEEPEST + 1)
+    for head, numbers, status in (
+        (json.dumps({"inputs": [tensor]}).encode(), b"[[[[[[\x08@" * 4, 200),
+        (deep, b"", 422),
+    ):
+        told = {"Inference-Header-Content-Length": str(len(head))}
+        reply = ask(client, "POST", "/v2/models/m/infer", "predict", head + numbers, **told)
+        assert reply.status_code == status

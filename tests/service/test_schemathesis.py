@@ -6,15 +6,18 @@ the one rule that the document only tells in words: the squares of a row may add
 
 from collections import Counter
 from contextlib import closing
+from typing import get_args
 
 import pytest
 import schemathesis
+import yaml
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis import GenerationMode
 from schemathesis.generation.hypothesis.builder import HypothesisTestConfig, HypothesisTestMode, create_test
 
 from service.api.routes import ROUTES
 from service.appender import Appender
+from service.keys import Keyring, Scope, digest_of, new_key
 from tests.chaos.measuring import keep
 from tests.chaos.scale import CHAOS
 from tests.service.test_api import Client
@@ -44,6 +47,8 @@ PACE = settings(
     phases=[Phase.explicit, Phase.generate],
 )
 asked = Counter()
+asked_with_keys = Counter()
+SCOPES = get_args(Scope)
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
@@ -69,6 +74,44 @@ def ask(case):
     reply = case.call()
     asked[case.operation.label, reply.status_code] += 1
     case.validate_response(reply, excluded_checks=excluded)
+
+
+@pytest.mark.parametrize("scope", ["", "wrong", *SCOPES], ids=lambda scope: scope or "no key")
+@pytest.mark.timeout(900 if CHAOS else 180)
+def test_no_request_gets_past_its_scope(scope, tmp_path):
+    secrets = {each: new_key() for each in SCOPES}
+    path = tmp_path / "keys.yaml"
+    kept = [{"name": each, "sha256": digest_of(secret), "scopes": [each]} for each, secret in secrets.items()]
+    path.write_text(yaml.safe_dump(kept))
+    headers = {"Authorization": f"Bearer {secrets.get(scope, scope)}"} if scope else {}
+    with closing(Appender(Fake())) as appender:
+        api = {"max_body": 1_000_000, "max_batch": 50, "keys_file": str(path)}
+        client = Client(log=appender, limits=LIMITS, keys=Keyring(path), api=api)
+        reply = client.ask("GET", "/openapi.json", None, authorization=f"Bearer {secrets['metrics']}")
+        document = schemathesis.openapi.from_dict(reply.json())
+        document.app = client.app
+        config = HypothesisTestConfig(document.config, [HypothesisTestMode.COVERAGE, HypothesisTestMode.FUZZING], PACE)
+
+        def knock(case):
+            route = next(route for route in ROUTES if case.operation.label == f"{route.method} {route.path}")
+            case.headers = {**(case.headers or {}), **headers}
+            if not scope:
+                case.headers.pop("Authorization", None)
+            reply = case.call()
+            asked_with_keys[scope, reply.status_code] += 1
+            case.validate_response(reply, checks=[schemathesis.checks.not_a_server_error])
+            if case.operation.method.upper() != route.method or route.scope is None:
+                return
+            if scope not in SCOPES:
+                assert reply.status_code in {401, 429}
+            elif scope != route.scope:
+                assert reply.status_code in {403, 405}, "405: the document is also asked by methods it has not"
+            else:
+                assert reply.status_code not in {401, 403}
+
+        for operation in document.get_all_operations():
+            create_test(operation=operation.ok(), test_func=knock, config=config)()
+    assert asked_with_keys[scope, 200] if scope in {"predict", "metrics"} else asked_with_keys.total() > 100
 
 
 def made_consistent(case):
