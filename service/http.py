@@ -29,7 +29,7 @@ from service.refusals import (
 
 log = logging.getLogger("onepass")
 
-MOST_PIPELINED = 16
+MOST_PIPELINED = 64
 MOST_FRAMING = 262_144
 """Bytes of a chunked body that are not body: sizes of chunks, and trailers, which nobody reads."""
 DIGITS = 5

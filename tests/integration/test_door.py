@@ -425,3 +425,13 @@ def test_all_addresses_without_keys_are_refused(tmp_path, redis_url):
     assert "--insecure" in done.stderr
     with running("serve", config, "--insecure") as process:
         process.answers("/healthz", 200, 60)
+
+
+def test_a_password_from_the_environment_that_is_refused_is_not_told(tmp_path, redis_url, monkeypatch):
+    monkeypatch.setenv("ONEPASS_STORE__PASSWORD", PASSWORD)
+    store = redis_url.replace("://", "://nobody@")
+    config = write_config(tmp_path / "c.yaml", f"{redis_url}/s", store)
+    done = onepass("serve", "--config", config)
+    assert done.returncode == 2
+    assert "refuses the user or password" in done.stderr
+    assert CANARY not in done.stdout + done.stderr
