@@ -11,6 +11,7 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+from service.answering import Answering
 from service.flights import nothing
 from service.hearing import LINGER_SECONDS, Hearing
 from service.refusals import (
@@ -186,7 +187,7 @@ class Connection(Hearing):
 
     async def _answer(self, cycle: RequestResponseCycle) -> None:
         try:
-            await self.app(cycle.scope, cycle.receive, cycle.send)
+            await self.app(cycle.scope, cycle.receive, Answering(cycle))
             if not cycle.response_complete and not cycle.disconnected:
                 raise RuntimeError("a request was left without an answer")
         except asyncio.CancelledError:  # by the server, when the time to stop is over

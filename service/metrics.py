@@ -59,6 +59,7 @@ class Metrics:
         self._checkpoint_failures = counter("checkpoint_failures_total", "Checkpoints not written.", "reason")
         self._requests = counter("predict_requests_total", "Prediction requests answered.", "status")
         refusals = counter("http_refusals_total", "Requests refused, or failed by a fault of the service.", "reason")
+        self._answered: dict[int, Counter] = {}
         self._model_events = gauge("model_events", "Events the model has learned, restored ones included.")
         self._model_errors = gauge("model_errors", "Errors over those events.")
         self._error_ratio = gauge("error_ratio", "Share of events predicted wrongly before learning.", "window")
@@ -123,7 +124,10 @@ class Metrics:
         self._checkpoint_failures.labels(self._model, reason).inc()
 
     def answered(self, status: int) -> None:
-        self._requests.labels(self._model, str(status)).inc()
+        counted = self._answered.get(status)
+        if counted is None:  # to look a series up takes longer than to count
+            counted = self._answered[status] = self._requests.labels(self._model, str(status))
+        counted.inc()
 
     def refused(self, reason: str) -> None:
         """Other reasons than `REFUSALS` are a request's own faults."""

@@ -134,9 +134,8 @@ class Model:
     def predict(self, events: Sequence[Event]) -> tuple[Served, list[Prediction | str]]:
         """Score without changing anything; a reason instead of a prediction for a row that the learner refuses."""
         X = batch(events)
-        codes = self.learner.refusals(X)
-        taken = codes == ACCEPTED
-        rows = X if taken.all() else X.where(taken)
+        codes = self.learner.refusals(X).tolist()
+        rows = X.where(np.array(codes) == ACCEPTED) if any(codes) else X
         with self._lock:
             scores = self.learner.score_rows(self.state, rows)
             sure = probabilities(self.calibration, scores).tolist()
@@ -149,7 +148,7 @@ class Model:
                 predicted(scores).tolist(), best.tolist(), sure, by_class, strict=False
             )
         )
-        return served, [next(answers) if code == ACCEPTED else REFUSALS[code] for code in codes.tolist()]
+        return served, [next(answers) if code == ACCEPTED else REFUSALS[code] for code in codes]
 
     def served(self) -> Served:
         with self._lock:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from service.api.admin import ADMIN
 from service.api.context import Context
-from service.api.direct import Direct
+from service.api.direct import Direct, Handle
 from service.api.guard import Guard
 from service.api.openapi import document
 from service.api.problems import Problem
@@ -32,30 +32,30 @@ SILENT: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
 def make_app(context: Context, *, predicts: bool, keys: Keyring | None = None) -> Guard:
     """The routes of one role; `learn` has no predictions."""
     routes = [route for route in ROUTES if predicts or not (route.predicts or route.serves)]
-    app = _mounted(context, routes)
+    app, handlers = _mounted(context, routes)
     app.state.document = document(context, routes)
-    return Guard(app, context.settings.api.max_body, keys, context.metrics.refused)
+    hot = [(route.method, route.path) for route in routes if route.predicts and "{" not in route.path]
+    direct = Direct(app, {asked: handlers[asked] for asked in hot})
+    return Guard(direct, context.settings.api.max_body, keys, context.metrics.refused)
 
 
 def make_admin(context: Context, keys: Keyring) -> Guard:
     """What changes a model, for a port of its own, where nothing is open."""
-    app = _mounted(context, ADMIN)
+    app, _ = _mounted(context, ADMIN)
     return Guard(app, context.settings.api.max_body, keys, context.metrics.refused, frozenset())
 
 
-def _mounted(context: Context, routes: Sequence[Route]) -> FastAPI:
+def _mounted(context: Context, routes: Sequence[Route]) -> tuple[FastAPI, dict[tuple[str, str], Handle]]:
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, telemetry=SILENT)
-    handlers = {(route.method, route.path): _handled(context, route) for route in routes}
+    handlers: dict[tuple[str, str], Handle] = {(route.method, route.path): _handled(context, route) for route in routes}
     for (method, path), handler in handlers.items():
         app.add_route(path, handler, [method], include_in_schema=False)
-    hot = {(route.method, route.path) for route in routes if route.predicts and "{" not in route.path}
-    app.add_middleware(Direct, handlers={asked: handlers[asked] for asked in hot})
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _fault)
-    return app
+    return app, handlers
 
 
-def _handled(context: Context, route: Route) -> Callable[[Request], Awaitable[Response]]:
+def _handled(context: Context, route: Route) -> Handle:
     health, metrics = context.health, context.metrics
 
     async def handle(request: Request) -> Response:

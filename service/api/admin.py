@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api.context import Context
-from service.api.problems import Problem, json_reply
+from service.api.problems import Problem, body_of, json_reply
 from service.api.routes import Route
 from service.checkpoints import Corrupt, Fenced, Freeze, Manifest, StoreDown
 from service.errors import BadSettings
@@ -46,7 +46,7 @@ async def unfreeze(context: Context, request: Request) -> Response:
 async def rollback(context: Context, request: Request) -> Response:
     """Make an earlier generation the newest again."""
     try:
-        asked = msgspec.json.decode(await request.body(), type=Rollback)
+        asked = msgspec.json.decode(await body_of(request), type=Rollback)
     except (msgspec.DecodeError, RecursionError) as error:
         message = 'send {"generation": number}, and with it "learn_again": true or false'
         raise Problem(422, "malformed", message) from error

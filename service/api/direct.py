@@ -10,7 +10,7 @@ Handle = Callable[[Request], Awaitable[Response]]
 
 
 class Direct:
-    """The outermost middleware of the app, but for the one that answers faults."""
+    """Before the app: its handlers answer their own faults, so that nothing is left for a layer to do."""
 
     def __init__(self, app: ASGIApp, handlers: Mapping[tuple[str, str], Handle]) -> None:
         self._app = app

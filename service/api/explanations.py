@@ -13,7 +13,7 @@ from learners.registry import KINDS
 from service.api import predictions
 from service.api.context import Context
 from service.api.predictions import accepted, model_of, told
-from service.api.problems import Problem, json_reply
+from service.api.problems import Problem, body_of, json_reply
 from service.explanation import explained, weights_of
 from service.naming import named_instance
 
@@ -42,7 +42,7 @@ async def predict_batch(context: Context, request: Request) -> Response:
 
 
 async def explain(context: Context, request: Request) -> Response:
-    named = named_instance(context.decoder, await request.body())
+    named = named_instance(context.decoder, await body_of(request))
     served, answer, explanation = explained(context.model, accepted(named))
     return json_reply(told(answer) | {"explanation": explanation, "model": model_of(context, served)})
 

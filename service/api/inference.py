@@ -15,7 +15,7 @@ from starlette.responses import Response
 from service.api import tensors
 from service.api.context import Context
 from service.api.predictions import accepted
-from service.api.problems import Problem, json_reply
+from service.api.problems import Problem, body_of, json_reply
 from service.api.tensors import Asked, Output, malformed
 from service.events import Event
 from service.model import Prediction, Served
@@ -63,7 +63,7 @@ async def model_ready(context: Context, request: Request) -> Response:
 
 async def infer(context: Context, request: Request) -> Response:
     _check_name(context, request)
-    asked, raw = tensors.read(await request.body(), request.headers.get(JSON_LENGTH))
+    asked, raw = tensors.read(await body_of(request), request.headers.get(JSON_LENGTH))
     _check_outputs(context, asked)
     served, answers = context.model.predict(_events(context, asked, raw))
     _check_version(served, request)

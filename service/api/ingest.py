@@ -11,7 +11,7 @@ from starlette.responses import Response
 from learners.kernels import ACCEPTED, REFUSALS
 from service.api.context import Context
 from service.api.predictions import accepted
-from service.api.problems import Problem, json_reply
+from service.api.problems import Problem, body_of, json_reply
 from service.appender import Busy
 from service.events import Event, batch
 from service.labels import Labels
@@ -25,7 +25,7 @@ SECONDS = 5.0
 async def events(context: Context, request: Request) -> Response:
     if context.log is None:
         raise Problem(503, "no_log", "the source is a file, which cannot be appended to")
-    data = await request.body()
+    data = await body_of(request)
     _check_learnable(context, accepted(context.decoder.posted(data)))
     try:
         place = await asyncio.wait_for(asyncio.wrap_future(context.log.append(data)), SECONDS)

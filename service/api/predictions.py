@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api.context import Context
-from service.api.problems import Problem, json_reply
+from service.api.problems import Problem, body_of, json_reply
 from service.events import Event
 from service.model import Prediction, Served
 from service.naming import Named
@@ -24,13 +24,13 @@ ASIDE = ThreadPoolExecutor(1, "batches")
 
 
 async def predict(context: Context, request: Request) -> Response:
-    event = accepted(context.decoder.instance(await request.body()))
+    event = accepted(context.decoder.instance(await body_of(request)))
     served, (answer,) = context.model.predict([event])
     return json_reply(told(answer) | {"model": model_of(context, served)})
 
 
 async def predict_batch(context: Context, request: Request) -> Response:
-    body = await request.body()
+    body = await body_of(request)
     if len(body) <= SHORT:
         return answered(context, body)
     return await asyncio.get_running_loop().run_in_executor(ASIDE, answered, context, body)

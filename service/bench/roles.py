@@ -17,9 +17,11 @@ import yaml
 
 from service.bench.bare import COLUMNS
 from service.embedded.process import HOST, ServerProcess, free_port
+from service.keys import digest_of, new_key
 
-HEADERS: tuple[tuple[str, str], ...] = ()
-"""Of every request."""
+KEY = new_key()
+HEADERS = (("Authorization", f"Bearer {KEY}"),)
+"""Of every request; whoever has no keys takes no notice."""
 EVENTS = 1000
 PACE = 20
 """Appends per second of a paced producer."""
@@ -107,6 +109,9 @@ class Role:
 def role(folder: Path, redis_url: str, what: str, stream: str) -> Iterator[Role]:
     """`onepass run`, `learn` or `serve` of the model of a stream, until it is ready."""
     port = free_port()
+    keys = folder / "keys.yaml"
+    known = {"name": "bench", "sha256": digest_of(KEY), "scopes": ["predict", "metrics"]}
+    keys.write_text(yaml.safe_dump([known]), encoding="utf-8")
     values = {
         "name": stream,
         "learner": {"kind": "scaled", "base": "pa1"},
@@ -114,7 +119,7 @@ def role(folder: Path, redis_url: str, what: str, stream: str) -> Iterator[Role]
         "label": {"positive": "yes", "negative": "no"},
         "source": {"url": f"{redis_url}/{stream}"},
         "store": {"url": redis_url},
-        "api": {"port": port},
+        "api": {"port": port, "keys_file": str(keys)},
     }
     config = folder / f"{what}-{stream}.yaml"
     config.write_text(yaml.safe_dump(values), encoding="utf-8")

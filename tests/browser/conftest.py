@@ -7,8 +7,9 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
+    """Of one module: while it is open, this thread has a running event loop, which other tests make for themselves."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None and os.environ.get("CI") == "true":
         pytest.fail("no Chromium: apt-get install chromium", pytrace=False)
