@@ -5,6 +5,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -39,7 +40,7 @@ async def predict_batch(context: Context, request: Request) -> Response:
 def answered(context: Context, body: bytes) -> Response:
     events = accepted(context.decoder.instances(body, context.settings.api.max_batch))
     served, answers = context.model.predict(events)
-    model = model_of(context, served)
+    model = msgspec.Raw(msgspec.json.encode(model_of(context, served)))  # the same for all: encoded once
     return json_reply({"predictions": [told(answer) | {"model": model} for answer in answers]})
 
 
