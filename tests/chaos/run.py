@@ -31,15 +31,16 @@ class Part(NamedTuple):
 
 PARTS = {
     "kill": Part(7, ("chaos/test_kill.py", "chaos/test_lineage.py")),
-    "zombie": Part(2, ("chaos/test_zombie.py",)),
+    "zombie": Part(3, ("chaos/test_zombie.py",)),
     "redis": Part(3, ("chaos/test_redis.py",)),
     "broker": Part(5, ("chaos/test_broker.py",)),
-    "corrupt": Part(4, ("chaos/test_store_faults.py", "chaos/test_store_machine.py")),
-    "malformed": Part(6, ("chaos/test_malformed.py",)),
-    "api": Part(8, ("service/test_schemathesis.py",)),
-    "logs": Part(2, ("chaos/test_logs.py",)),
+    "corrupt": Part(1, ("chaos/test_store_faults.py", "chaos/test_store_machine.py")),
+    "malformed": Part(7, ("chaos/test_malformed.py",)),
+    "api": Part(7, ("service/test_schemathesis.py",)),
+    "door": Part(2, ("integration/test_door.py",)),
+    "logs": Part(1, ("chaos/test_logs.py",)),
     "network": Part(5, ("chaos/test_network.py", "chaos/test_network_kafka.py")),
-    "sigterm": Part(2, ("chaos/test_sigterm.py",)),
+    "sigterm": Part(1, ("chaos/test_sigterm.py",)),
     "soak": Part(20, ("chaos/test_soak.py",)),
     "endurance": Part(12, ("learners/test_endurance.py",)),
 }

@@ -19,6 +19,7 @@ from redis import Redis
 from service.keys import digest_of, new_key
 from service.sources import create_log, open_sink
 from service.sources.contract import Entry
+from tests.chaos.measuring import keep
 from tests.chaos.scale import FIGURES
 from tests.integration.processes import free_port, onepass, running, wait_for, write_config
 
@@ -282,7 +283,14 @@ def test_slow_clients_are_cut_and_good_ones_do_not_notice(door):
     assert None not in ended, "every slow one was cut"
     assert max(ended) <= DEADLINE + 3
     answered, failed = sum(one[0] for one in good), sum(one[1] for one in good)
-    print(f"slow {len(ended)}, cut after {max(ended):.2f} s; good {answered} answered, {failed} failed")
+    keep(
+        "slow clients",
+        headers_dripping=FIGURES.slow_headers,
+        bodies_dripping=FIGURES.slow_bodies,
+        cut_after_seconds=round(max(ended), 2),
+        others_answered=answered,
+        others_failed=failed,
+    )
     assert answered > 100
     assert answered / (answered + failed) >= 0.999
 
@@ -307,7 +315,15 @@ def test_ten_times_too_many_at_once(door):
     statuses = Counter(reply.status for replies in bursts for reply in replies)
     refused = [sorted(reply.seconds for reply in replies if reply.status == 503) for replies in bursts]
     late = [times[int(len(times) * 0.95)] for times in refused if times]
-    print(f"statuses {dict(statuses)}, refusals' p95 by burst {[f'{seconds:.3f}' for seconds in late]}")
+    pooled = sorted(seconds for times in refused for seconds in times)
+    keep(
+        "ten times as many requests at once as are answered at once",
+        bursts=len(bursts),
+        answered=statuses[200],
+        told_busy=statuses[503],
+        refusal_p95_seconds=round(pooled[int(len(pooled) * 0.95)], 3),
+        median_burst_refusal_p95_seconds=round(statistics.median(late), 3),
+    )
     assert statuses.keys() == {200, 503}
     assert statistics.median(late) <= 0.1, "of ten bursts, since other work on the machine can hold up one"
     started = time.monotonic()
