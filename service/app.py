@@ -58,7 +58,7 @@ class Service:
         insecure: bool = False,
     ) -> None:
         self.settings = settings
-        self.health = Health()
+        self.health = Health(role)
         self.failure: BaseException | None = None
         self._role = role
         self._stop = threading.Event()

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Literal
 
 from service.checkpoints import Manifest
 from service.courtesy import Courtesy
@@ -13,6 +14,7 @@ from service.courtesy import Courtesy
 class Health:
     """One writer (the learner or the follower), many readers; each field is replaced whole."""
 
+    role: Literal["run", "learn", "serve"] = "run"
     ready: bool = False
     """A model is there to predict with, and the kernels are warm."""
     source_up: bool = False

@@ -6,12 +6,17 @@ from service.health import Health
 from service.model import Model
 from service.settings import Settings
 
+SHOWN = 100
+"""Columns that are named."""
+
 
 def status_of(settings: Settings, model: Model, health: Health) -> dict[str, Any]:
     saved = health.checkpoint
     return {
         "model": settings.name,
+        "role": health.role,
         "learner": model.made_with["learner"],
+        "features": {"flat": settings.features.flat, "columns": settings.features.columns[:SHOWN]},
         **counts_of(model),
         "lag": sum(health.lag.values()) if health.lag else None,
         "lost": health.lost,

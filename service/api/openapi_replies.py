@@ -62,6 +62,8 @@ SCHEMAS: dict[str, Schema] = {
     "Ready": _exactly(status={"const": "ready"}),
     "Status": _exactly(
         model=NAME,
+        role={"enum": ["run", "learn", "serve"]},
+        features=_exactly(flat={"type": "boolean"}, columns=_list(TEXT)),
         learner={"type": "object", "required": ["kind"], "properties": {"kind": NAME}},
         events=COUNT,
         errors=COUNT,

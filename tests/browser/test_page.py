@@ -1,5 +1,6 @@
 """The page as a reader sees it: a key asked for once a tab, live numbers, an explained prediction, none from abroad."""
 
+import json
 from itertools import islice
 
 import pytest
@@ -50,6 +51,10 @@ def test_a_key_is_asked_for_once_and_kept_for_the_tab(visit, redis_url, tmp_path
         page.press("#key", "Enter")
         expect(page.locator("#trouble")).not_to_be_empty()
         expect(page.locator("#view")).to_be_hidden()
+        before = len(visit.asked)
+        page.wait_for_timeout(2500)
+        assert len(visit.asked) == before, "who is to type a key does not guess meanwhile"
+        expect(page.locator("#door")).to_be_visible()
 
         page.fill("#key", made["reader"])
         page.press("#key", "Enter")
@@ -60,6 +65,11 @@ def test_a_key_is_asked_for_once_and_kept_for_the_tab(visit, redis_url, tmp_path
         expect(page.locator("#numbers")).to_contain_text("345")
 
         page.reload()
+        expect(page.locator("#view")).to_be_visible()
+        page.click("#leave")
+        expect(page.locator("#door")).to_be_visible()
+        page.fill("#key", made["reader"])
+        page.press("#key", "Enter")
         expect(page.locator("#view")).to_be_visible()
         assert made["reader"] not in page.content()
 
@@ -82,6 +92,7 @@ def test_without_keys_it_is_open_and_explains_a_prediction(visit, redis_url, tmp
         page = visit.tab()
         page.goto(f"http://127.0.0.1:{process.port}/")
         expect(page.locator("#numbers")).to_contain_text("2,000")
+        assert "amount" in page.input_value("#features"), "an example to begin with"
         expect(page.locator("#weights")).to_contain_text("amount")
         page.fill("#features", "{")
         page.click("#ask button")
@@ -89,8 +100,29 @@ def test_without_keys_it_is_open_and_explains_a_prediction(visit, redis_url, tmp
         page.fill("#features", FEATURES)
         page.click("#ask button")
         expect(page.locator("#answer")).to_contain_text("probability")
-        expect(page.locator("#contributions")).to_contain_text("country=br")
+        expect(page.locator("#explained")).to_contain_text("country=br")
+        expect(page.locator("#explained")).to_contain_text("bias")
         page.fill("#features", '{"amount": "much"}')
         page.click("#ask button")
         expect(page.locator("#answer")).to_contain_text("must be a number")
+    assert visit.faults == []
+
+
+def test_several_classes_and_flat_events(visit, redis_url, tmp_path):
+    events = [json.dumps({"size": n % 3, "kind": "abc"[n % 3], "label": "xyz"[n % 3]}).encode() for n in range(300)]
+    feed(redis_url, events)
+    learner = {"kind": "one_vs_rest", "max_classes": 3, "base": "pa1"}
+    model = {"learner": learner, "label": {"classes": "grow", "max_classes": 3}}
+    features = {"columns": ["size"], "bits": 8, "flat": True}
+    config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url, **model, features=features)
+    with running("run", config) as process:
+        process.answers("/readyz", 200, 60)
+        page = visit.tab()
+        page.goto(f"http://127.0.0.1:{process.port}/")
+        expect(page.locator("#numbers")).to_contain_text("300")
+        page.fill("#features", '{"size": 1, "kind": "b"}')
+        page.click("#ask button")
+        expect(page.locator("#answer")).to_contain_text("y: score")
+        expect(page.locator("#explained")).to_contain_text("runner-up")
+        expect(page.locator("#weights")).to_contain_text("kind=a")
     assert visit.faults == []
