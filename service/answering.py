@@ -28,7 +28,7 @@ class Answering:
             return
         if message.get("more_body", False):
             raise RuntimeError("a reply is sent in one piece")
-        body = message.get("body", b"")
+        body = b"" if cycle.scope["method"] == "HEAD" else message.get("body", b"")
         cycle.response_started = True
         cycle.transport.write(self._lines(cycle) + body)
         cycle.response_complete = True

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from service.answering import Answering
 from service.api.guard import Guard
 from service.api_settings import Api
 from service.flights import Flights
@@ -171,6 +172,30 @@ def test_good_requests_on_one_connection(world):
         assert peer.closed(1)
     assert world.refused == []
     assert world.starts == 24
+
+
+def test_an_answer_to_head_has_no_body(world):
+    with socket.create_connection(("127.0.0.1", world.port)) as peer:
+        peer.settimeout(5)
+        peer.sendall(get().replace(b"GET", b"HEAD") + get())
+        data = b""
+        while data.count(b"HTTP/1.1 200") < 2 or not data.endswith(b"hello"):
+            data += peer.recv(65536)
+    first, second = data.split(b"HTTP/1.1 200")[1:]
+    assert first.endswith(b"\r\n\r\n"), "else what follows is taken for the next answer"
+    assert b"content-length: 5" in first
+    assert second.endswith(b"hello")
+
+
+def test_a_header_of_two_lines_is_not_sent():
+    class Cycle:
+        default_headers = ()
+        keep_alive = True
+
+    answering = Answering(Cycle())
+    answering._head = {"status": 200, "headers": [(b"x", b"y\r\nset-cookie: z")]}
+    with pytest.raises(RuntimeError, match="more than one line"):
+        answering._lines(Cycle())
 
 
 def drips(peer, parts, every=0.1):
