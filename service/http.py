@@ -171,8 +171,9 @@ class Connection(Hearing):
         if flights.open >= flights.most:
             flights.refused(BUSY.code)
             cycle.response_started = cycle.response_complete = True
-            self.transport.write(BUSY.going_on if cycle.keep_alive else BUSY.closing)
-            if cycle.keep_alive:
+            going_on = cycle.keep_alive and cycle.scope["method"] != "HEAD"  # which expects no body
+            self.transport.write(BUSY.going_on if going_on else BUSY.closing)
+            if going_on:
                 self.on_response_complete()
             else:
                 self._close()
