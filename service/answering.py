@@ -21,7 +21,7 @@ class Answering:
         cycle = self._cycle
         if cycle.flow.write_paused and not cycle.disconnected:
             await cycle.flow.drain()
-        if cycle.disconnected or cycle.response_complete:
+        if cycle.disconnected or cycle.response_complete or cycle.transport.is_closing():
             return
         if self._head is None:
             self._head = message

@@ -3,10 +3,11 @@
 import asyncio
 
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.api_settings import Api
 from service.flights import Flights
+from service.refusals import Refusal
 
 LINGER_SECONDS = 1.0
 """For a client that still sends the body of a request that is answered: closed at once, it might not see the answer."""
@@ -61,3 +62,34 @@ class Hearing(HttpToolsProtocol):
             self._closing = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
         elif self._unread is None:
             self._watch()
+
+    def _cut(self, cycle: RequestResponseCycle, refusal: Refusal) -> None:
+        """End a request that will not be answered as asked; one that is answered in part can only be broken off."""
+        if cycle.response_complete or cycle.disconnected or self.transport.is_closing():
+            return
+        self.flights.refused(refusal.code)
+        if not cycle.response_started:
+            self.transport.write(refusal.closing)
+        cycle.disconnected = True
+        self._close()
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """End the connection with a word, unless that would fall into the middle of another answer."""
+        cycle, waiting = self.cycle, bool(self.pipeline)
+        if not waiting and cycle is not None and not cycle.response_complete:
+            self._cut(cycle, refusal)
+        else:
+            self.flights.refused(refusal.code)
+            self.transport.write(b"" if waiting else refusal.closing)
+            self._close()
+        if cycle is not None:
+            cycle.disconnected = True
+            cycle.message_event.set()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Who has said all may still be listening; over TLS that cannot be known."""
+        cycle = self.cycle
+        waiting = self.scheme == "http" and cycle is not None and not (cycle.response_complete or cycle.more_body)
+        if waiting:
+            cycle.keep_alive = False
+        return waiting

@@ -5,6 +5,7 @@ uvicorn's protocol, which waits for ever for headers, bodies and readers, and co
 
 import asyncio
 import logging
+from functools import partial
 from typing import Any, Literal
 
 import httptools
@@ -12,7 +13,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from service.answering import Answering
-from service.flights import nothing
+from service.flights import Flight, nothing
 from service.hearing import LINGER_SECONDS, Hearing
 from service.refusals import (
     BAD_REQUEST,
@@ -25,7 +26,6 @@ from service.refusals import (
     MOST_HEADERS,
     STOPPING,
     URL_TOO_LONG,
-    Refusal,
 )
 
 log = logging.getLogger("onepass")
@@ -37,6 +37,11 @@ DIGITS = 5
 """Of the length of a body that is not called long."""
 
 
+UPGRADES = frozenset({b"connection", b"upgrade", b"http2-settings"})
+PROBES = frozenset({"/healthz", "/readyz"})
+"""Answered however many others are: an orchestrator that hears `busy` would end the process."""
+
+
 class _TooMuch(Exception):
     """Raised in a callback of the parser, so that it stops."""
 
@@ -45,7 +50,7 @@ class Connection(Hearing):
     """Deadlines are set only when something is awaited: a request that comes in one piece costs no timer.
 
     A request takes a place among those being answered when its body is there, so that slow ones keep none from others;
-    a long body is read by whoever works for it, and so has to begin before.
+    a long body is read by whoever works for it, and so begins before, in one of a few places of their own.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -58,6 +63,8 @@ class Connection(Hearing):
         self._why = BAD_REQUEST
         self._deadline: asyncio.TimerHandle | None = None
         self._held: RequestResponseCycle | None = None
+        self._arriving: Flight | None = None
+        self._upgrading = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -75,8 +82,9 @@ class Connection(Hearing):
         before, messages = self._phase, self._messages
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self.cycle.keep_alive = False  # answered as what it also is, a plain request
+        except httptools.HttpParserUpgrade as upgrade:
+            self.data_received(self._plain() + data[upgrade.args[0] :])
+            return
         except httptools.HttpParserError:
             self._refuse(self._why)
             return
@@ -126,6 +134,11 @@ class Connection(Hearing):
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
+        self._upgrading = self.parser.should_upgrade()
+        if self._upgrading:
+            if self.parser.get_method() == b"CONNECT":  # always one
+                raise _TooMuch
+            return
         self._phase = "body"
         self._met()
         if len(self.pipeline) >= MOST_PIPELINED:
@@ -141,9 +154,14 @@ class Connection(Hearing):
             self._launch()
 
     def on_message_complete(self) -> None:
+        if self._upgrading:
+            return
         self._phase = "idle"
         self._met()
         super().on_message_complete()
+        if self._arriving is not None:
+            self._arriving.arrived()
+            self._arriving = None
         self._launch()
 
     def on_response_complete(self) -> None:
@@ -151,6 +169,15 @@ class Connection(Hearing):
         if self._phase == "body" and self.cycle.response_complete and not self.transport.is_closing():
             self._met()
             self._deadline = self.loop.call_later(LINGER_SECONDS, self._expired)
+
+    def _plain(self) -> bytes:
+        """The head of a request for another protocol, as the plain one that it also is; its body still has to come."""
+        method, self.parser = self.parser.get_method(), httptools.HttpRequestParser(self)
+        self._upgrading = False
+        kept = [header for header in self.headers if header[0] not in UPGRADES]
+        return b"\r\n".join(
+            [b"%b %b HTTP/1.1" % (method, self.url), *(b"%b: %b" % header for header in kept), b"", b""]
+        )
 
     def shutdown(self) -> None:
         if self._held is not None:
@@ -167,29 +194,29 @@ class Connection(Hearing):
         cycle, self._held = self._held, None
         if cycle is None:
             return
-        flights = self.flights
-        if flights.open >= flights.most:
-            flights.refused(BUSY.code)
-            cycle.response_started = cycle.response_complete = True
-            going_on = cycle.keep_alive and cycle.scope["method"] != "HEAD"  # which expects no body
-            self.transport.write(BUSY.going_on if going_on else BUSY.closing)
-            if going_on:
-                self.on_response_complete()
-            else:
-                self._close()
+        flight = Flight(self.flights, whole=not cycle.more_body, counted=cycle.scope["path"] not in PROBES)
+        if not flight.begun:
+            self._say_busy(cycle)
             return
-        flights.open += 1
-        whole = not cycle.more_body  # one that is still on its way is nobody's to make way for
-        if whole:
-            flights.on_start()
-        task = self.loop.create_task(self._answer(cycle))
-        task.add_done_callback(self._answered_whole if whole else self._answered)
+        self._arriving = None if flight.whole else flight
+        task = self.loop.create_task(self._answer(cycle, flight))
+        task.add_done_callback(partial(self._answered, flight))
         self.tasks.add(task)
 
-    async def _answer(self, cycle: RequestResponseCycle) -> None:
+    def _say_busy(self, cycle: RequestResponseCycle) -> None:
+        self.flights.refused(BUSY.code)
+        cycle.response_started = cycle.response_complete = True
+        going_on = cycle.keep_alive and cycle.scope["method"] != "HEAD"  # which expects no body
+        self.transport.write(BUSY.going_on if going_on else BUSY.closing)
+        if going_on:
+            self.on_response_complete()
+        else:
+            self._close()
+
+    async def _answer(self, cycle: RequestResponseCycle, flight: Flight) -> None:
         try:
             await self.app(cycle.scope, cycle.receive, Answering(cycle))
-            if not cycle.response_complete and not cycle.disconnected:
+            if not (cycle.response_complete or cycle.disconnected or self.transport.is_closing()):
                 raise RuntimeError("a request was left without an answer")
         except asyncio.CancelledError:  # by the server, when the time to stop is over
             self._cut(cycle, STOPPING)
@@ -198,37 +225,11 @@ class Connection(Hearing):
             self._cut(cycle, INTERNAL)
         finally:
             cycle.on_response = nothing
+            flight.end()  # before whoever got the answer can ask again
 
-    def _answered(self, task: asyncio.Task[None]) -> None:
+    def _answered(self, flight: Flight, task: asyncio.Task[None]) -> None:
         self.tasks.discard(task)
-        self.flights.open -= 1
-
-    def _answered_whole(self, task: asyncio.Task[None]) -> None:
-        self._answered(task)
-        self.flights.on_end()
-
-    def _cut(self, cycle: RequestResponseCycle, refusal: Refusal) -> None:
-        """End a request that will not be answered as asked; one that is answered in part can only be broken off."""
-        if cycle.response_complete or cycle.disconnected or self.transport.is_closing():
-            return
-        self.flights.refused(refusal.code)
-        if not cycle.response_started:
-            self.transport.write(refusal.closing)
-        cycle.disconnected = True
-        self._close()
-
-    def _refuse(self, refusal: Refusal) -> None:
-        """End the connection with a word, unless that would fall into the middle of another answer."""
-        cycle, waiting = self.cycle, bool(self.pipeline)
-        if not waiting and cycle is not None and not cycle.response_complete:
-            self._cut(cycle, refusal)
-        else:
-            self.flights.refused(refusal.code)
-            self.transport.write(b"" if waiting else refusal.closing)
-            self._close()
-        if cycle is not None:
-            cycle.disconnected = True
-            cycle.message_event.set()
+        flight.end()  # of one that was cancelled before it began
 
     def _expired(self) -> None:
         """Headers or a body did not come in time, or nothing came at all."""

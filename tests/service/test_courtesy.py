@@ -53,7 +53,7 @@ async def scenario():
     slow = await connected(HEAD + b"bo")
     long = await connected(HEAD.replace(b"4", b"400000"))
     await until(lambda: app.entered == 1)
-    assert (courtesy._open, flights.open) == (0, 1), "no body is there yet, though the long one is being read"
+    assert (courtesy._open, flights.open, flights.arriving) == (0, 0, 1), "the long one is being read"
     first, second = await connected(ASKED), await connected(ASKED)
     await until(lambda: courtesy._open == 2)
     assert not courtesy._idle.is_set()

@@ -516,3 +516,73 @@ def test_requests_open_at_the_end_are_told_so_without_a_trace(caplog):
                 assert idle.closed(2)
         assert "Traceback" not in caplog.text
         assert "CancelledError" not in caplog.text
+
+
+def test_probes_are_answered_however_busy_it_is():
+    with serving(idle_seconds=30) as world:
+        slow = [Peer(world) for _ in range(4)]
+        for peer in slow:
+            peer.send(get(b"/slow"))
+        wait_until(lambda: world.flights.open == 4)
+        for path, status in ((b"/healthz", 200), (b"/readyz", 200), (b"/predict", 503)):
+            with Peer(world) as peer:
+                peer.send(get(path))
+                assert peer.reply()[0] == status
+        release(world)
+        assert [peer.reply()[0] for peer in slow] == [200] * 4
+        for peer in slow:
+            peer.socket.close()
+
+
+def test_long_bodies_that_are_slow_keep_only_their_like_waiting():
+    with serving(body_seconds=30, max_in_flight=16) as world:
+        slow = [Peer(world) for _ in range(40)]
+        for peer in slow:
+            peer.send(post(b"{", length=900).replace(b"900", b"000900"))
+        wait_until(lambda: world.refused.count("busy") == 38)
+        assert (world.flights.arriving, world.flights.open) == (2, 0)
+        with Peer(world) as peer:
+            peer.send(post(b"short"))
+            assert peer.reply()[0] == 200
+        for peer in slow:
+            peer.socket.close()
+        wait_until(lambda: world.flights.arriving == 0)
+
+
+def test_an_upgrade_keeps_its_body(world):
+    upgrade = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: A\r\ncontent-length"
+    data = post(b"body").replace(b"content-length", upgrade) + post(b"next")
+    for cut in (0, 40, 110, 130):
+        with Peer(world) as peer:
+            peer.send(data[:cut])
+            time.sleep(0.05)
+            peer.send(data[cut:])
+            assert [peer.reply()[2] for _ in range(2)] == [b"body", b"next"]
+    with Peer(world) as peer:
+        peer.send(b"CONNECT h:1 HTTP/1.1\r\nhost: h\r\n\r\n")
+        check_refusal(peer.reply(), 400, "bad_request")
+
+
+def test_who_has_said_all_still_gets_the_answer(world):
+    with Peer(world) as peer:
+        peer.send(get(b"/slow"))
+        peer.socket.shutdown(socket.SHUT_WR)
+        wait_until(lambda: world.starts == 1)
+        release(world)
+        assert peer.reply()[2] == b"hello"
+        assert peer.closed(2)
+
+
+def test_a_row_of_requests_that_is_left_leaves_no_trace(caplog):
+    with serving(idle_seconds=30) as world, Peer(world) as other:
+        for _ in range(3):
+            other.send(get())
+            assert other.reply()[0] == 200
+            with Peer(world) as peer:
+                peer.send(get(b"/slow") + get())
+                wait_until(lambda: world.flights.open == 1)
+            wait_until(lambda: len(world.server.server_state.connections) == 1)
+            release(world)
+            wait_until(lambda: world.flights.open == 0)
+            world.release.clear()
+    assert not caplog.records
