@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import socket
+import struct
 import threading
 import time
 from contextlib import contextmanager
@@ -581,6 +582,7 @@ def test_a_row_of_requests_that_is_left_leaves_no_trace(caplog):
             with Peer(world) as peer:
                 peer.send(get(b"/slow") + get())
                 wait_until(lambda: world.flights.open == 1)
+                peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # reset, not ended
             wait_until(lambda: len(world.server.server_state.connections) == 1)
             release(world)
             wait_until(lambda: world.flights.open == 0)
