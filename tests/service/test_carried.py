@@ -88,7 +88,7 @@ def test_a_long_history_is_no_part_of_the_header(world, run, tmp_path, monkeypat
     before, file = past(world), tmp_path / "m.onepass"
     sealed = world.recorder.lineage()[0].sealed
     with monkeypatch.context() as patch:
-        patch.setattr("service.snapshot.LONGEST_HEADER", 1200)  # with every entry in it, it would be longer
+        patch.setattr("service.snapshot.LONGEST_HEADER", 1600)  # with every entry in it, it would be longer
         run("export", "--to", file)
         snapshot, segments = unpack(file.read_bytes())
         assert snapshot.lineage.sealed == sealed == next(iter(segments))

@@ -158,7 +158,8 @@ def test_the_learner_goes_on_when_the_answer_is_given():
     for record in courtesy.between(range(3 * BETWEEN_LOOKS)):
         learned.append(record)
         if record == BETWEEN_LOOKS:
-            courtesy.answered(2)
+            courtesy.answered()
+            courtesy.answered()
         assert courtesy.at_once(500) == FEW
     word = f"waited {LONGEST_WAIT}"
     assert learned == [word, *range(BETWEEN_LOOKS), word, *range(BETWEEN_LOOKS, 3 * BETWEEN_LOOKS)]
