@@ -1,6 +1,6 @@
 """Settings of the HTTP side: where it listens, what a request may be, and who may ask."""
 
-from pydantic import Field, FilePath, PositiveFloat, PositiveInt
+from pydantic import Field, FilePath, PositiveInt
 
 from service.groups import Group
 
@@ -28,11 +28,11 @@ class Api(Group):
     """Instances of one /predict/batch."""
     max_in_flight: PositiveInt = 256
     """Requests that are answered at the same time; one more is told 503 at once. Idle connections do not count."""
-    header_seconds: PositiveFloat = 5.0
+    header_seconds: float = Field(default=5.0, gt=0.0, le=3600.0)
     """Time for a request's headers, from their first byte, or from the connection on."""
-    body_seconds: PositiveFloat = 10.0
+    body_seconds: float = Field(default=10.0, gt=0.0, le=3600.0)
     """Time for a request's body, from the end of its headers."""
-    idle_seconds: PositiveFloat = 75.0
+    idle_seconds: float = Field(default=75.0, gt=0.0, le=3600.0)
     """How long a connection may stay open between two requests."""
     keys_file: FilePath | None = None
     """Hashed keys and what they are good for, written by `onepass keys`; read anew when it changes."""

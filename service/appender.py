@@ -8,9 +8,10 @@ from concurrent.futures import Future
 
 from service.sources.contract import Entry, Place, Sink, SourceDown
 
-WAITING = 256
-"""Events that may wait for the log; one more is refused."""
-TOGETHER = 256
+WAITING = 64
+"""Events that may wait for the log; one more is refused. Far fewer than requests may be in flight: a silent log keeps
+them waiting for seconds, and predictions must not wait behind them."""
+TOGETHER = 64
 """Most events of one append."""
 LONG = 65_536
 """An event of more bytes goes alone: one that the log refuses for its size must not take others with it."""

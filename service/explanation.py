@@ -66,7 +66,7 @@ def _parts(terms: Terms, named: Named, names: Names) -> dict[str, Any]:
     features = []
     for place in shown.tolist():
         slot = int(terms.slots[place])
-        own = named.names.get(slot, [])
+        own = list(named.names.get(slot, ()))
         name, *others = [*own, *(name for name in names.of(slot) if name not in own)]
         feature = {
             "name": name,

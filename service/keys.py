@@ -9,6 +9,7 @@ import logging
 import math
 import os
 import secrets
+import stat
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Literal, Self, get_args
 
-from pydantic import Field, PositiveFloat, PositiveInt, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, PositiveInt, TypeAdapter, ValidationError, model_validator
 
 from learners.registry import nearest
 from service.configuration import read_yaml
@@ -30,6 +31,8 @@ Scope = Literal["predict", "events", "metrics", "admin"]
 MOST_KEYS = 64
 LOOK_SECONDS = 1.0
 """How often the file is looked at, at most."""
+LARGEST_FILE = 262_144
+"""More than the most keys take: nothing longer is read, since requests wait meanwhile."""
 ADDRESSES = 1024
 """Of those who failed to show a key; the one that was silent longest is forgotten first."""
 FAILURES = 10
@@ -40,7 +43,7 @@ class Key(Group):
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$", repr=False)
     scopes: tuple[Scope, ...] = Field(min_length=1)
-    rate: PositiveFloat | None = None
+    rate: float | None = Field(default=None, ge=0.001, le=1e9)
     """Requests per second; without it as many as come."""
     burst: PositiveInt | None = None
     """Requests at once; without it as many as in a second."""
@@ -78,13 +81,18 @@ def digest_of(key: str | bytes) -> str:
 def read_keys(path: Path) -> tuple[Key, ...]:
     """Every key of a file; a wrong one is told by its place in the list and the name of the field, never its value."""
     try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_FILE:
+            raise BadSettings(f"{path}: not a file of at most {LARGEST_FILE // 1024} KiB")
         values = read_yaml(path.read_text(encoding="utf-8"), str(path))
+        if values is None:
+            raise BadSettings(f"{path}: empty; no keys at all are written as []")
     except OSError as error:
         raise BadSettings(f"{path}: cannot be read ({error.strerror}); make it with `onepass keys new`") from error
     except UnicodeDecodeError as error:
         raise BadSettings(f"{path}: not UTF-8 text") from error
     try:
-        keys = Keys.validate_python([] if values is None else values)
+        keys = Keys.validate_python(values)
     except (ValidationError, RecursionError) as error:
         raise BadSettings(f"{path}: {_told(error)}") from error
     names = [key.name for key in keys]
@@ -149,6 +157,7 @@ class Keyring:
         self._path = path
         self._now = now
         self._seen = self._stamp()
+        self._trouble = ""
         self._looked = now()
         self._holders = self._held(read_keys(path), {})
         self._failed: OrderedDict[str, Bucket] = OrderedDict()
@@ -190,12 +199,14 @@ class Keyring:
         stamp = self._stamp()
         if stamp == self._seen:
             return
-        self._seen = stamp
         try:
             self._holders = self._held(read_keys(self._path), {holder.digest: holder for holder in self._holders})
         except BadSettings as error:
-            log.error("%s; the keys read before stay in use", error)  # noqa: TRY400 - the reason is in the line
+            if str(error) != self._trouble:  # it is tried again each second: what was wrong may be the rights alone
+                log.error("%s; the keys read before stay in use", error)  # noqa: TRY400 - the reason is in the line
+            self._trouble = str(error)
         else:
+            self._seen, self._trouble = stamp, ""
             log.info("keys read anew: %s", len(self._holders))
 
     def _stamp(self) -> tuple[int, ...]:

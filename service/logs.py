@@ -153,4 +153,4 @@ def set_up(*, structured: bool, stream: TextIO | None = None) -> None:
     handler.addFilter(Calm())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs every refused reconnect; the worker says it once
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # what it would say, the service says itself

@@ -12,7 +12,8 @@ class Named(NamedTuple):
     """A request, and the names that fell into each of its hashed slots, in their order."""
 
     event: Event
-    names: dict[int, list[str]]
+    names: dict[int, dict[str, None]]
+    """Of each slot in the order of their coming; a dictionary, since a hostile request has very many in one slot."""
 
 
 def named_instance(decoder: Decoder, data: bytes) -> Named | Reject:
@@ -29,11 +30,9 @@ class _Listening(SlotTable):
 
     def __init__(self, other: SlotTable) -> None:
         self.__dict__.update(other.__dict__)
-        self.names: dict[int, list[str]] = {}
+        self.names: dict[int, dict[str, None]] = {}
 
     def hashed(self, name: str) -> int:
         slot = super().hashed(name)
-        names = self.names.setdefault(slot, [])
-        if name not in names:
-            names.append(name)
+        self.names.setdefault(slot, {})[name] = None
         return slot

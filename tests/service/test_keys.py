@@ -1,9 +1,11 @@
 """Keys: only hashes are kept, every key is compared, limits hold, and the file may change under a running service."""
 
 import logging
+import os
 import re
 import stat
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import pytest
 import yaml
@@ -244,3 +246,46 @@ def test_a_ring_needs_a_good_file_to_begin_with(file):
     file.write_text("- 1")
     with pytest.raises(BadSettings):
         Keyring(file)
+
+
+def test_a_file_that_is_no_file_of_keys_is_not_read(tmp_path, caplog):
+    clock = Clock()
+    path = tmp_path / "keys.yaml"
+    secret = new_key()
+    good = yaml.safe_dump([{"name": "a", "sha256": digest_of(secret), "scopes": ["predict"]}])
+    path.write_text(good)
+    ring = Keyring(path, clock)
+    for spoil in (
+        lambda: os.mkfifo(path),
+        lambda: path.write_text("- x\n" * 100_000),
+        lambda: path.write_text(""),
+        lambda: path.mkdir(),
+    ):
+        path.unlink()
+        spoil()
+        clock.now += 2
+        assert ring.find(secret.encode()) is not None, "the keys read before stay"
+        if path.is_dir():
+            path.rmdir()
+            path.touch()
+    assert caplog.text.count("stay in use") == 4
+
+
+def test_a_file_that_becomes_readable_is_read(tmp_path, monkeypatch):
+    clock = Clock()
+    path = tmp_path / "keys.yaml"
+    old, new = new_key(), new_key()
+    path.write_text(yaml.safe_dump([{"name": "a", "sha256": digest_of(old), "scopes": ["predict"]}]))
+    ring = Keyring(path, clock)
+    path.write_text(yaml.safe_dump([{"name": "b", "sha256": digest_of(new), "scopes": ["predict"]}]))
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", refused_for_rights)
+        clock.now += 2
+        assert ring.find(old.encode()) is not None
+    clock.now += 2
+    assert ring.find(old.encode()) is None, "nothing of the file has changed but the rights"
+    assert ring.find(new.encode()) is not None
+
+
+def refused_for_rights(*_, **__):
+    raise PermissionError(13, "Permission denied")
