@@ -151,6 +151,7 @@ class Keyring:
         self._seen = self._stamp()
         self._looked = now()
         self._holders = self._held(read_keys(path), {})
+        self._warn_of_none()
         self._failed: OrderedDict[str, Bucket] = OrderedDict()
 
     @property
@@ -197,6 +198,11 @@ class Keyring:
             log.error("%s; the keys read before stay in use", error)  # noqa: TRY400 - the reason is in the line
         else:
             log.info("keys read anew: %s", len(self._holders))
+            self._warn_of_none()
+
+    def _warn_of_none(self) -> None:
+        if not self._holders:
+            log.warning("%s has no key: every request for one is refused; `onepass keys new` makes one", self._path)
 
     def _stamp(self) -> tuple[int, ...]:
         try:
