@@ -459,6 +459,13 @@ def test_all_addresses_without_keys_are_refused(tmp_path, redis_url):
     assert "--insecure" in done.stderr
     with running("serve", config, "--insecure") as process:
         process.answers("/healthz", 200, 60)
+        wait_for(lambda: "no checkpoint yet" in str(process.get("/readyz")), 60, "a reason")
+        time.sleep(1.2)  # the store is looked at twice more
+    lines = [json.loads(line) for line in config.with_suffix(".log").read_text().splitlines()]
+    told = [(line["level"], line["message"]) for line in lines]
+    assert [level for level, message in told if "--insecure" in message and "0.0.0.0" in message] == ["WARNING"]
+    assert len([line for line in told if "no checkpoint yet" in line[1]]) == 1
+    assert told[-1] == ("INFO", "stopped at generation 0: 0 events learned")
 
 
 def test_a_password_from_the_environment_that_is_refused_is_not_told(tmp_path, redis_url, monkeypatch):
