@@ -1,8 +1,9 @@
-"""Ask a running model, and teach it: `python docs/client.py http://127.0.0.1:8000`, while `onepass run` is at work.
+"""Ask a running model, and teach it: `python docs/client.py`, while `onepass run` is at work.
 
-The model is that of the payments in docs/tour. A key, where the service asks for one, is read from ONEPASS_KEY.
+The model is that of the payments in docs/tour, which listens on port 8001.
 """
 
+import argparse
 import os
 import sys
 
@@ -11,16 +12,23 @@ from service.client import Client, Refused, Unreachable
 PAYMENT = {"amount": 420.5, "age_days": 3.0, "hour": 2.0, "distance_km": 900.0, "attempts": 6.0, "country": "br"}
 
 
-def main(url: str) -> int:
-    with Client(url, key=os.environ.get("ONEPASS_KEY"), timeout=5.0) as model:
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Ask the payments model, and send it an event.")
+    default = os.environ.get("CLIENT_URL", "http://127.0.0.1:8001")
+    parser.add_argument("url", nargs="?", default=default, help="default: CLIENT_URL, or http://127.0.0.1:8001")
+    parser.add_argument("--key", default=os.environ.get("CLIENT_KEY"), help="default: CLIENT_KEY, which no `ps` shows")
+    parser.add_argument("--ca-file", help="PEM file of who signed the server's certificate")
+    parser.add_argument("--cert-file", help="PEM file of the client's own certificate, if the service asks for one")
+    parser.add_argument("--key-file", help="PEM file of its key")
+    given = parser.parse_args(arguments)
+    files = {"ca_file": given.ca_file, "cert_file": given.cert_file, "key_file": given.key_file}
+    try:
+        client = Client(given.url, key=given.key, timeout=5.0, **files)
+    except (ValueError, OSError) as wrong:  # no URL, or files that are none
+        parser.error(str(wrong))
+    with client as model:
         try:
-            before = model.predict(PAYMENT)
-            print(f"{before.label}, score {before.score:.3f}, after {before.model.version} events")
-            rows = [PAYMENT | {"amount": float(amount)} for amount in range(0, 2000, 10)]
-            flagged = sum(answer.label == "fraud" for answer in model.predict_batch(rows))
-            print(f"{flagged} of {len(rows)} amounts look like fraud")
-            place = model.send_event(PAYMENT, "fraud", id="payment-17")
-            print(f"the log has the event: partition {place.partition}, position {place.position}")
+            ask_and_teach(model)
         except Refused as refused:  # the answer is no: status, code and message say why
             print(f"refused: {refused}", file=sys.stderr)
             return 1
@@ -30,5 +38,15 @@ def main(url: str) -> int:
     return 0
 
 
+def ask_and_teach(model: Client) -> None:
+    before = model.predict(PAYMENT)
+    print(f"{before.label}, score {before.score:.3f}, after {before.model.version} events")
+    rows = [PAYMENT | {"amount": float(amount)} for amount in range(0, 2000, 10)]
+    flagged = sum(answer.label == "fraud" for answer in model.predict_batch(rows))
+    print(f"{flagged} of {len(rows)} amounts look like fraud")
+    place = model.send_event(PAYMENT, "fraud", id="payment-17")
+    print(f"the log has the event: partition {place.partition}, position {place.position}")
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main())

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from service.errors import BadSettings, Protective
 from service.kernel_cache import use_kernel_cache
@@ -25,16 +25,30 @@ COMMANDS = {
     "produce": ("service.cli.produce", "feed a file's events to a topic or stream"),
     "checkpoints": ("service.cli.checkpoints", "versions of a model: list, compare, go back, carry, freeze"),
     "keys": ("service.cli.keys", "keys of the HTTP side: make, list, remove"),
-    "bench": ("service.cli.bench", "measured claims: what an event costs a learner, what a checkpoint costs"),
+    "bench": ("service.cli.bench", "measured claims: what an event, a checkpoint and serving an answer cost"),
     "learners": ("service.cli.learners", "every learner, with its parameters and its paper"),
 }
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, saying in one line what is wrong."""
+    """argparse, saying in one line what is wrong; an option that is not known goes before one that is missing."""
+
+    _given: Sequence[str] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self._given = list(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
+        unknown = [word for word in self._given if word.startswith("--") and not self._is_option(word)]
+        if unknown and "required" in message:
+            message = f"unrecognized arguments: {unknown[0]}"
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+    def _is_option(self, word: str) -> bool:
+        """Or the beginning of one, which argparse takes too; `--` alone is none, but no mistake either."""
+        name = word.partition("=")[0]
+        return any(option.startswith(name) for option in self._option_string_actions)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,10 +86,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _executed(command: str, rest: list[str]) -> int:
     use_kernel_cache()
-    module = importlib.import_module(COMMANDS[command][0])
+    name, words = COMMANDS[command]
+    module = importlib.import_module(name)
     parser = Parser(
         f"onepass {command}",
-        description=COMMANDS[command][1].capitalize() + ".",
+        description=words[:1].upper() + words[1:] + ".",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.configure(parser)

@@ -21,7 +21,7 @@ from service.follower import Follower
 from service.health import Health
 from service.keeper import Keeper
 from service.letters import Letters
-from service.listening import Admin, bound, keyring, make_server
+from service.listening import Admin, bound, is_loopback, keyring, make_server
 from service.metrics import Metrics, Registry
 from service.model import Model
 from service.pace import Pace
@@ -77,6 +77,10 @@ class Service:
         keys = keyring(settings.api)
         self._socket = bound(settings.api.host, settings.api.port, open_to_others=insecure or keys is not None)
         self.port = self._socket.getsockname()[1]
+        if keys is None and not is_loopback(self._socket):
+            log.warning(
+                "--insecure: whoever reaches %s:%s can ask all of it without a key", settings.api.host, self.port
+            )
         door = Decoder(settings.features, settings.label, settings.limits)
         self._appender = _appender(settings)
         context = Context(settings, door, self.model, self._metrics, self.health, self._appender)
@@ -130,7 +134,14 @@ class Service:
             log.error("stopped without a last checkpoint: the %s thread does not end", self._role)
         if isinstance(self.failure, (Protective, BadSettings)):
             raise self.failure
-        return 1 if self.failure or thread.is_alive() else 0
+        if self.failure or thread.is_alive():
+            return 1
+        self._tell_the_end()
+        return 0
+
+    def _tell_the_end(self) -> None:
+        events, generation, _ = self.model.served()
+        log.info("stopped at generation %s: %s events learned", generation, f"{events:,}")
 
     def stop(self) -> None:
         """Stop taking work; the last checkpoint is written, then the server drains. Asked again: leave at once."""

@@ -66,11 +66,16 @@ class Client:
         timeout: float = 10.0,
         retries: int = 4,
         ca_file: str | None = None,
+        cert_file: str | None = None,
+        key_file: str | None = None,
         flat: bool = False,
         label: str = "label",
     ) -> None:
-        """`timeout`: seconds for one call, all its tries together; `flat` and `label` as in the model's settings."""
-        self._transport = Transport(url, key, timeout, retries, ca_file)
+        """`timeout`: seconds for one call, all its tries together; `flat` and `label` as in the model's settings.
+
+        PEM files: `ca_file` of who signed the server's certificate, `cert_file` and `key_file` of the client's own.
+        """
+        self._transport = Transport(url, key, timeout, retries, ca_file, cert_file, key_file)
         self._flat, self._label = flat, label
         self._most = 1000
 

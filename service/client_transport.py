@@ -52,15 +52,31 @@ class _NotConnected(Exception):
 class Transport:
     """The way to one service; a connection is one thread's for the time of a request, then it waits for the next."""
 
-    def __init__(self, url: str, key: str | None, timeout: float, retries: int, ca_file: str | None) -> None:
+    def __init__(
+        self,
+        url: str,
+        key: str | None,
+        timeout: float,
+        retries: int,
+        ca_file: str | None,
+        cert_file: str | None,
+        key_file: str | None,
+    ) -> None:
         address = urlsplit(url)
         if address.scheme not in {"http", "https"} or not address.hostname or address.username is not None:
             raise ValueError("url: use http://host:port or https://host:port")
+        if cert_file is None and key_file is not None:
+            raise ValueError("key_file: needs cert_file")
+        if cert_file is not None and address.scheme == "http":
+            raise ValueError("cert_file: needs a url with https")
         self._scheme = address.scheme
         self._host, self._port, self._path = address.hostname, address.port, address.path.rstrip("/")
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         self._timeout, self._retries = timeout, retries
         self._tls = ssl.create_default_context(cafile=ca_file) if self._scheme == "https" else None
+        if self._tls is not None and cert_file is not None:
+            # Without a function for the password OpenSSL asks the terminal for it.
+            self._tls.load_cert_chain(cert_file, key_file, password=lambda: "")
         self._idle: deque[HTTPConnection] = deque()
 
     def __repr__(self) -> str:

@@ -103,17 +103,17 @@ class Decoder:
         if isinstance(document, Reject):
             return document
         rows = document.get("instances")
-        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        if not isinstance(rows, list):
             return Reject("malformed")
         if document.keys() != {"instances"}:
             return Reject("unknown_field")
         if len(rows) > most:
             return Reject("too_many_instances")
         events: list[Event] = []
-        for row in rows:
-            event = self._instance(row)
+        for place, row in enumerate(rows):
+            event = self._instance(row) if isinstance(row, dict) else Reject("malformed")
             if isinstance(event, Reject):
-                return event
+                return event._replace(place=place)
             events.append(event)
         return events
 

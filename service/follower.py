@@ -25,9 +25,13 @@ class Follower:
         self._damaged = ""
 
     def run(self, stop: threading.Event) -> None:
+        told = ""
         while not stop.is_set():
             try:
                 self.step()
+                if self._health.trouble not in {"", told}:
+                    log.info("%s", self._health.trouble)
+                told = self._health.trouble
             except (StoreDown, Corrupt) as error:
                 if isinstance(error, Corrupt) and self._health.checkpoint is None:
                     raise

@@ -107,13 +107,21 @@ class Keeper:
         begin: Bookmark | None = None
         # Frozen, the model is the newest generation and nothing else: that is the number the operator was told.
         if standing is Standing.GO_ON and self._current and self._freeze is None:
-            log.warning("the store has not what this learner wrote last: its newer state is written on top")
+            self._tell_what_is_there()
             self._restart.mend(self._recorder)
             self._owed, self.trouble = True, ""
         else:
             begin = self._load()
         self._settled = True
         return begin
+
+    def _tell_what_is_there(self) -> None:
+        """Fenced, though it is the own history: an operator has spoken and nothing is amiss, or the store lost some."""
+        newest, wrote = self._store.newest(), self._health.checkpoint
+        if wrote is None or (newest is not None and newest.generation >= wrote.generation):
+            log.info("an operator spoke, or the lease was lost; all that this learner wrote is there: it goes on")
+        else:
+            log.warning("the store has not what this learner wrote last: its newer state is written on top")
 
     def _load(self) -> Bookmark:
         begin = self._restart.begin()

@@ -69,6 +69,15 @@ def advice_cut(error: SourceLost) -> str:
     return str(error).partition(";")[0]
 
 
+class Unsafe(BadSettings):
+    """Going back as asked would lose or repeat events; how it can be asked otherwise, who is asked knows to say."""
+
+    def __init__(self, message: str, *, learn_again: bool) -> None:
+        super().__init__(message)
+        self.learn_again = learn_again
+        """Whether it was asked to learn again what came after."""
+
+
 class Return(NamedTuple):
     """What going back did."""
 
@@ -112,9 +121,10 @@ def go_back(store: RedisStore, settings: Settings, number: int, *, keep_position
 
 def _check_not_twice(earlier: Manifest, stretches: list[Lost]) -> None:
     for lost in stretches:
-        raise BadSettings(
+        raise Unsafe(
             f"generation {earlier.generation} has learned partition {lost.partition} up to {lost.start}, and the "
-            f"newest positions are at {lost.end}: what lies between would be learned twice; use --from-then, or --force"
+            f"newest positions are at {lost.end}: what lies between would be learned twice",
+            learn_again=False,
         )
 
 
@@ -127,9 +137,9 @@ def _gone(settings: Settings, snapshot: Snapshot, earlier: Manifest, *, force: b
     except SourceLost as error:
         if force:
             return advice_cut(error), ""
-        raise BadSettings(
-            f"what came after generation {earlier.generation} cannot be learned again: {advice_cut(error)}; "
-            "give --keep-position to go on where the log is, or --force"
+        raise Unsafe(
+            f"what came after generation {earlier.generation} cannot be learned again: {advice_cut(error)}",
+            learn_again=True,
         ) from error
     except (SourceDown, BadSettings, OSError) as error:
         return "", str(error)

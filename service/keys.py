@@ -160,6 +160,7 @@ class Keyring:
         self._trouble = ""
         self._looked = now()
         self._holders = self._held(read_keys(path), {})
+        self._warn_of_none()
         self._failed: OrderedDict[str, Bucket] = OrderedDict()
 
     @property
@@ -208,6 +209,11 @@ class Keyring:
         else:
             self._seen, self._trouble = stamp, ""
             log.info("keys read anew: %s", len(self._holders))
+            self._warn_of_none()
+
+    def _warn_of_none(self) -> None:
+        if not self._holders:
+            log.warning("%s has no key: every request for one is refused; `onepass keys new` makes one", self._path)
 
     def _stamp(self) -> tuple[int, ...]:
         try:

@@ -107,7 +107,7 @@ def bound(host: str, port: int, setting: str = "api", *, open_to_others: bool) -
         listening = socket.socket(family)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-        if not (open_to_others or ip_address(listening.getsockname()[0].partition("%")[0]).is_loopback):
+        if not (open_to_others or is_loopback(listening)):
             listening.close()
             raise BadSettings(
                 f"{setting}.host {host!r} lets other machines ask without a key: "
@@ -120,6 +120,10 @@ def bound(host: str, port: int, setting: str = "api", *, open_to_others: bool) -
         reason = getattr(error, "strerror", None) or "not a host name"
         raise BadSettings(f"cannot listen on {host}:{port}: {reason}; set {setting}.host or {setting}.port") from error
     return listening
+
+
+def is_loopback(listening: socket.socket) -> bool:
+    return ip_address(listening.getsockname()[0].partition("%")[0]).is_loopback
 
 
 class Admin:

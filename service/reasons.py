@@ -23,8 +23,10 @@ class Reject(NamedTuple):
     """Why bytes are no event."""
 
     reason: str
+    place: int | None = None
+    """Of the wrong one among several, from 0."""
 
     @property
     def message(self) -> str:
         """The reason in words, without a word of the input."""
-        return REASONS[self.reason]
+        return REASONS[self.reason] if self.place is None else f"instance {self.place}: {REASONS[self.reason]}"

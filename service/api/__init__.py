@@ -40,9 +40,11 @@ def make_app(context: Context, *, predicts: bool, keys: Keyring | None = None) -
 
 
 def make_admin(context: Context, keys: Keyring) -> Guard:
-    """What changes a model, for a port of its own, where nothing is open."""
+    """What changes a model, for a port of its own, where only `/healthz` is open."""
     app, _ = _mounted(context, ADMIN)
-    return Guard(app, context.settings.api.max_body, keys, context.metrics.refused, frozenset())
+    app.state.document = document(context, ADMIN)
+    open_paths = frozenset(route.path for route in ADMIN if route.scope is None)
+    return Guard(app, context.settings.api.max_body, keys, context.metrics.refused, open_paths)
 
 
 def _mounted(context: Context, routes: Sequence[Route]) -> tuple[FastAPI, dict[tuple[str, str], Handle]]:
@@ -66,6 +68,8 @@ def _handled(context: Context, route: Route) -> Handle:
                 raise Problem(403, "forbidden", f"the key is not good for this: it needs the scope {route.scope}")
             if route.predicts and not health.ready:
                 raise Problem(503, "not_ready", health.trouble or "the model is not ready yet")
+            if route.query is not None and request.scope["query_string"]:
+                _check_query(route.query, request)
             reply = await route.handler(context, request)
         except Problem as problem:
             metrics.refused(problem.code)
@@ -84,6 +88,14 @@ def _handled(context: Context, route: Route) -> Handle:
         return reply
 
     return handle
+
+
+def _check_query(known: tuple[str, ...], request: Request) -> None:
+    if request.query_params.keys() <= set(known):
+        return
+    if not known:
+        raise Problem(422, "query", "no parameter is known here; for an explanation ask /explain")
+    raise Problem(422, "query", f"no such parameter; known: {', '.join(known)}")
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -14,12 +14,13 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.api import views
 from service.api.context import Context
 from service.api.problems import Problem, body_of, json_reply
 from service.api.routes import Route
 from service.checkpoints import Corrupt, Fenced, Freeze, Manifest, StoreDown
 from service.errors import BadSettings
-from service.kept import go_back
+from service.kept import Unsafe, go_back
 from service.store import RedisStore
 
 log = logging.getLogger("onepass")
@@ -29,8 +30,14 @@ T = TypeVar("T")
 
 class Rollback(msgspec.Struct, forbid_unknown_fields=True):
     generation: int
-    learn_again: bool = False
+    learn_again: bool
     """Its positions too, so that what came after is learned again; else learning goes on where the log is."""
+
+
+ROLLBACK = (
+    'send {"generation": number, "learn_again": true or false}; true: what came after that generation is learned '
+    "again from the log; false: learning goes on where the log is, and what came between stays unlearned"
+)
 
 
 async def freeze(context: Context, request: Request) -> Response:
@@ -48,8 +55,7 @@ async def rollback(context: Context, request: Request) -> Response:
     try:
         asked = msgspec.json.decode(await body_of(request), type=Rollback)
     except (msgspec.DecodeError, RecursionError) as error:
-        message = 'send {"generation": number}, and with it "learn_again": true or false'
-        raise Problem(422, "malformed", message) from error
+        raise Problem(422, "malformed", ROLLBACK) from error
 
     def work(store: RedisStore) -> dict[str, Any]:
         done = go_back(store, context.settings, asked.generation, keep_position=not asked.learn_again)
@@ -89,6 +95,9 @@ async def _with_store(context: Context, work: Callable[[RedisStore], T]) -> T:
         return await asyncio.to_thread(run)
     except StoreDown as error:
         raise Problem(503, "store_down", str(error)) from error
+    except Unsafe as error:
+        otherwise = "false to go on where the log is" if error.learn_again else "true to learn that again"
+        raise Problem(409, "refused", f'{error}; give "learn_again": {otherwise}') from error
     except (BadSettings, Fenced, Corrupt) as error:
         raise Problem(409, "refused", str(error)) from error
 
@@ -111,8 +120,10 @@ def _listed(manifest: Manifest | str) -> dict[str, Any]:
 
 
 ADMIN = (
-    Route("POST", "/admin/freeze", "admin", freeze, None, "Status"),
-    Route("POST", "/admin/unfreeze", "admin", unfreeze, None, "Status"),
-    Route("POST", "/admin/rollback", "admin", rollback, "Rollback", "Status"),
-    Route("GET", "/admin/checkpoints", "admin", checkpoints, None, "Status"),
+    Route("POST", "/admin/freeze", "admin", freeze, None, "Froze"),
+    Route("POST", "/admin/unfreeze", "admin", unfreeze, None, "Unfroze"),
+    Route("POST", "/admin/rollback", "admin", rollback, "Rollback", "RolledBack"),
+    Route("GET", "/admin/checkpoints", "admin", checkpoints, None, "Checkpoints"),
+    Route("GET", "/openapi.json", "admin", views.openapi, None, "OpenApi"),
+    Route("GET", "/healthz", None, views.healthz, None, "Alive"),
 )

@@ -26,7 +26,7 @@ MOST = 1000
 
 
 async def predict(context: Context, request: Request) -> Response:
-    """`/predict`, and `/predict?explain=true`."""
+    """The label of one instance, its score and probability; with `explain=true` also why."""
     if not request.scope["query_string"]:  # nearly always; to parse nothing takes 10 µs
         return await predictions.predict(context, request)
     wanted = request.query_params.get("explain", "false")
@@ -35,25 +35,22 @@ async def predict(context: Context, request: Request) -> Response:
     return await (explain if wanted == "true" else predictions.predict)(context, request)
 
 
-async def predict_batch(context: Context, request: Request) -> Response:
-    if "explain" in request.query_params:
-        raise Problem(422, "query", "a batch is not explained; ask /explain for each of its instances")
-    return await predictions.predict_batch(context, request)
-
-
 async def explain(context: Context, request: Request) -> Response:
+    """The prediction of one instance, and what each feature adds to its score."""
     named = named_instance(context.decoder, await body_of(request))
     served, answer, explanation = explained(context.model, accepted(named))
     return json_reply(told(answer) | {"explanation": explanation, "model": model_of(context, served)})
 
 
 async def weights(context: Context, request: Request) -> Response:
+    """The features that weigh most, class by class."""
     top, classes = (_number(request, name) for name in ("top", "classes"))
     served, entries, omitted = await _apart(lambda: weights_of(context.model, top, classes))
     return json_reply({"model": model_of(context, served), "classes": entries, "omitted_classes": omitted})
 
 
 async def learners(context: Context, request: Request) -> Response:
+    """Every learner that can be configured, with its parameters and its paper."""
     del context, request
     return json_reply(await _apart(lambda: [describe(kind) for kind in KINDS]))
 

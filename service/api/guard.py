@@ -17,6 +17,11 @@ from service.refusals import HEADERS, ONLY_TLS, POLICY
 
 JSON_LENGTH = b"inference-header-content-length"
 
+PLAIN = (b"", b"identity")
+"""Content encodings that are none."""
+NO_KEY = "no key was given: Authorization: Bearer op_..."
+UNKNOWN_KEY = "this key is not known, or good no more"
+
 OPEN = frozenset({"/", "/healthz", "/readyz"})
 """Answered without a key: what orchestrators ask, and a page without data."""
 
@@ -55,13 +60,17 @@ class Guard:
 
     def _admitted(self, scope: Scope) -> Holder | None:
         """Whose key it is; None on an open path."""
-        presented = length = b""
+        presented = length = encoding = b""
         for name, value in scope["headers"]:
             if name == b"authorization":
                 presented = b"twice" if presented else value
             elif name == b"content-length":
                 length = value
+            elif name == b"content-encoding" and value.lower() not in PLAIN:
+                encoding = value
         holder = self._holder(scope, presented)
+        if encoding and scope["method"] != "GET":
+            raise Problem(415, "encoding", "send the body as it is; no content encoding is understood")
         if length.isdigit() and (len(length) > 18 or int(length) > self._max_body):
             raise _too_large(self._max_body)
         return holder
@@ -72,12 +81,13 @@ class Guard:
             return ANYONE
         if scope["path"] in self._open:
             return None
-        holder = keys.find(presented[7:].strip()) if presented[:7].lower() == b"bearer " else None
+        bearer = presented[:7].lower() == b"bearer "
+        holder = keys.find(presented[7:].strip()) if bearer else None
         if holder is None:
             client = scope.get("client")
             if wait := keys.failed(client[0] if client else ""):
                 raise _too_many("too many requests without a good key", wait)
-            raise Problem(401, "unauthorized", "give a key: Authorization: Bearer op_...", www_authenticate="Bearer")
+            raise Problem(401, "unauthorized", UNKNOWN_KEY if bearer else NO_KEY, www_authenticate="Bearer")
         if wait := keys.wait(holder):
             raise _too_many("more requests than the key is good for", wait)
         return holder

@@ -16,26 +16,28 @@ from service.api import tensors
 from service.api.context import Context
 from service.api.predictions import accepted
 from service.api.problems import Problem, body_of, json_reply
-from service.api.tensors import Asked, Output, malformed
+from service.api.tensors import JSON_LENGTH, Asked, Output, malformed
 from service.events import Event
 from service.model import Prediction, Served
 from service.reasons import Reject
 
-JSON_LENGTH = "Inference-Header-Content-Length"
 ONE = ("label", "score", "probability")
 
 
 async def server(context: Context, request: Request) -> Response:
+    """What this server is, and which extensions of the protocol it knows."""
     del context, request
     return json_reply({"name": "onepass", "version": version("onepass"), "extensions": ["binary_tensor_data"]})
 
 
 async def live(context: Context, request: Request) -> Response:
+    """The process answers."""
     del context, request
     return json_reply({"live": True})
 
 
 async def ready(context: Context, request: Request) -> Response:
+    """Predictions are served."""
     del request
     _check_ready(context)
     return json_reply({"ready": True})
@@ -56,12 +58,14 @@ async def model(context: Context, request: Request) -> Response:
 
 
 async def model_ready(context: Context, request: Request) -> Response:
+    """Predictions of this model, and of this version, are served."""
     _known(context, request)
     _check_ready(context)
     return json_reply({"name": context.settings.name, "ready": True})
 
 
 async def infer(context: Context, request: Request) -> Response:
+    """Predictions of the rows of a tensor."""
     _check_name(context, request)
     asked, raw = tensors.read(await body_of(request), request.headers.get(JSON_LENGTH))
     _check_outputs(context, asked)
@@ -91,7 +95,7 @@ def _check_name(context: Context, request: Request) -> None:
 
 def _check_version(served: Served, request: Request) -> None:
     if request.path_params.get("version", str(served.generation)) != str(served.generation):
-        raise Problem(404, "not_found", "another version is served")
+        raise Problem(404, "not_found", f"no such version; {served.generation} is served")
 
 
 def _known(context: Context, request: Request) -> Served:
@@ -123,15 +127,15 @@ def _events(context: Context, asked: Asked, raw: dict[str, bytes]) -> list[Event
             rows = [context.decoder.instance(element) for element in elements]
         case _:
             raise malformed("there is one input, of the name features (where columns are declared) or instances")
-    return [accepted(row) for row in rows]
+    return [accepted(row, place) for place, row in enumerate(rows)]
 
 
 def _outputs(answers: Sequence[Prediction | str]) -> list[Output]:
     """What is there for every row; the protocol has no word for a value that is absent."""
     rows: list[Prediction] = []
-    for answer in answers:
+    for place, answer in enumerate(answers):
         if isinstance(answer, str):
-            raise Problem(422, answer, Reject(answer).message)
+            raise Problem(422, answer, Reject(answer, place).message)
         rows.append(answer)
     outputs = []
     if all(row.label is not None for row in rows):

@@ -23,6 +23,7 @@ SECONDS = 5.0
 
 
 async def events(context: Context, request: Request) -> Response:
+    """Append a labelled event to the log that is learned from."""
     if context.log is None:
         raise Problem(503, "no_log", "the source is a file, which cannot be appended to")
     data = await body_of(request)

@@ -1,5 +1,6 @@
 """The OpenAPI document: FastAPI cannot read shapes off handlers that decode bodies themselves."""
 
+import inspect
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
@@ -7,10 +8,11 @@ from typing import Any
 from learners.kernels import ACCEPTED
 from service.api.context import Context
 from service.api.explanation_shapes import explanation_shapes
-from service.api.inference import JSON_LENGTH
+from service.api.openapi_admin import ADMIN_SCHEMAS
 from service.api.openapi_bodies import bodies
 from service.api.openapi_replies import SCHEMAS
 from service.api.routes import Route
+from service.api.tensors import JSON_LENGTH
 from service.events import Event, batch
 from service.settings import Settings
 
@@ -30,6 +32,8 @@ OF_KEYS = {
 OF_BODIES = {408: "The body did not come in time", 422: "Body not understood"}
 OF_QUERIES = {422: "A parameter is not understood"}
 OF_MODELS = {404: "No such model, or another version is served"}
+OF_ADMIN = {409: "Refused: it would lose or repeat events, or there is no such generation"}
+OF_ENCODINGS = {415: "The body has a content encoding"}
 
 
 def document(context: Context, routes: Sequence[Route]) -> dict[str, Any]:
@@ -40,15 +44,33 @@ def document(context: Context, routes: Sequence[Route]) -> dict[str, Any]:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, settings)
     below_zero = Event([1], [-1.0], None, 1.0)
     negative = context.model.learner.refusals(batch([below_zero]))[0] == ACCEPTED
+    shapes = SCHEMAS | ADMIN_SCHEMAS | explanation_shapes(SCHEMAS["Prediction"]) | bodies(settings, negative=negative)
     return {
         "openapi": "3.1.0",
         "info": {"title": "onepass", "version": version("onepass"), "description": f"Model {settings.name}"},
         "paths": paths,
         "components": {
-            "schemas": SCHEMAS | explanation_shapes(SCHEMAS["Prediction"]) | bodies(settings, negative=negative),
+            "schemas": _named_in(paths, shapes),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }
+
+
+def _named_in(part: Any, shapes: dict[str, Any]) -> dict[str, Any]:
+    """The shapes that a part of the document refers to, and those that they refer to."""
+    found: dict[str, Any] = {}
+    waiting = [part]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += node
+        elif isinstance(node, dict):
+            waiting += node.values()
+            name = str(node.get("$ref", "")).rpartition("/")[2]
+            if name in shapes and name not in found:
+                found[name] = shapes[name]
+                waiting.append(shapes[name])
+    return dict(sorted(found.items()))
 
 
 def _operation(route: Route, settings: Settings) -> dict[str, Any]:
@@ -56,6 +78,8 @@ def _operation(route: Route, settings: Settings) -> dict[str, Any]:
     keyed = route.scope is not None and settings.api.keys_file is not None
     error = _json("V2Error" if protocol else "Error")
     operation: dict[str, Any] = {
+        "summary": _summary(route),
+        "description": f"Needs a key with the scope `{route.scope}`." if route.scope else "Open to all, without a key.",
         "operationId": route.handler.__name__ + ("_of_version" if "{version}" in route.path else ""),
         "responses": {
             "202" if route.gives == "Appended" else "200": {"description": "Answered", **_good(route)},
@@ -69,6 +93,12 @@ def _operation(route: Route, settings: Settings) -> dict[str, Any]:
     if keyed:
         operation["security"] = [{"key": []}]
     return operation
+
+
+def _summary(route: Route) -> str:
+    """The first sentence or line that a handler says of itself."""
+    words = inspect.getdoc(route.handler) or ""
+    return words.partition("\n")[0].removesuffix(".")
 
 
 def _json(shape: str) -> dict[str, Any]:
@@ -96,7 +126,9 @@ def _good(route: Route) -> dict[str, Any]:
 def _faults(route: Route, keyed: bool) -> dict[int, str]:
     found = TOO_LARGE | UNAVAILABLE
     found |= OF_KEYS if keyed else {}
-    found |= OF_QUERIES if route.query else {}
+    found |= OF_ENCODINGS if route.method == "POST" else {}
+    found |= OF_ADMIN if route.path.startswith("/admin/") else {}
+    found |= OF_QUERIES if route.query is not None else {}
     found |= OF_BODIES if route.takes else {}
     found |= OF_MODELS if "{name}" in route.path else {}
     return dict(sorted(found.items()))
@@ -112,4 +144,4 @@ def _parameters(route: Route, settings: Settings) -> list[dict[str, Any]]:
         for name, schema in known.items()
         if f"{{{name}}}" in route.path
     ]
-    return in_path + [{"name": name, "in": "query", "schema": QUERY[name]} for name in route.query]
+    return in_path + [{"name": name, "in": "query", "schema": QUERY[name]} for name in route.query or ()]

@@ -78,7 +78,11 @@ class _Bodies:
             "inputs": {"type": "array", "minItems": 1, "maxItems": 1, "items": {"oneOf": inputs}},
             "outputs": {"anyOf": [{"type": "array", "items": wanted}, {"type": "null"}]},
         }
-        told = "A shape must fit its data, and an element of `instances` is an `Instance` as JSON."
+        told = "A shape must fit its data, and an element of `instances` (BYTES) is an `Instance` as JSON."
+        if columns:
+            told += (
+                f" `features` are numbers of one of the datatypes {', '.join(NUMBERS)}, in the order of the columns."
+            )
         return _closed(asked, "inputs") | {"description": told}
 
     def _of_datatype(self, datatype: str) -> Schema:

@@ -26,5 +26,6 @@ POLICY = (
 
 
 async def page(context: Context, request: Request) -> Response:
+    """The live page, without data."""
     del context, request
     return Response(PAGE, media_type="text/html; charset=utf-8", headers={"content-security-policy": POLICY})

@@ -31,6 +31,7 @@ async def predict(context: Context, request: Request) -> Response:
 
 
 async def predict_batch(context: Context, request: Request) -> Response:
+    """Predictions of many instances, in their order and of one state."""
     body = await body_of(request)
     if len(body) <= SHORT:
         return answered(context, body)
@@ -41,18 +42,20 @@ def answered(context: Context, body: bytes) -> Response:
     events = accepted(context.decoder.instances(body, context.settings.api.max_batch))
     served, answers = context.model.predict(events)
     model = msgspec.Raw(msgspec.json.encode(model_of(context, served)))  # the same for all: encoded once
-    return json_reply({"predictions": [told(answer) | {"model": model} for answer in answers]})
+    return json_reply({"predictions": [told(answer, place) | {"model": model} for place, answer in enumerate(answers)]})
 
 
-def accepted(decoded: T | Reject) -> T:
+def accepted(decoded: T | Reject, place: int | None = None) -> T:
+    """What was decoded; `place` is its own among several, where the decoder knows of none."""
     if isinstance(decoded, Reject):
-        raise Problem(422, decoded.reason, decoded.message)
+        told_place = decoded if place is None else decoded._replace(place=place)
+        raise Problem(422, decoded.reason, told_place.message)
     return decoded
 
 
-def told(answer: Prediction | str) -> dict[str, Any]:
+def told(answer: Prediction | str, place: int | None = None) -> dict[str, Any]:
     if isinstance(answer, str):
-        raise Problem(422, answer, Reject(answer).message)
+        raise Problem(422, answer, Reject(answer, place).message)
     document = {"label": answer.label, "score": answer.score, "probability": answer.probability}
     return document if answer.scores is None else document | {"scores": answer.scores}
 

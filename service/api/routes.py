@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api import explanations, inference, ingest, page, views
+from service.api import explanations, inference, ingest, page, predictions, views
 from service.api.context import Context
 from service.keys import Scope
 
@@ -25,8 +25,8 @@ class Route(NamedTuple):
     """The shape of a good reply; `text` for plain text, `html` for a page."""
     predicts: bool = False
     """Answers from the model: not in the role `learn`, and 503 until the model is ready."""
-    query: tuple[str, ...] = ()
-    """Parameters of the URL, by their names in `openapi`."""
+    query: tuple[str, ...] | None = None
+    """Parameters of the URL, by their names in `openapi`; others are refused. None: whatever is there is not read."""
     serves: bool = False
     """Not in the role `learn` either, but there from the start."""
 
@@ -35,8 +35,8 @@ ROUTES = (
     Route(
         "POST", "/predict", "predict", explanations.predict, "Instance", "Predicted", predicts=True, query=("explain",)
     ),
-    Route("POST", "/predict/batch", "predict", explanations.predict_batch, "Instances", "Predictions", predicts=True),
-    Route("POST", "/explain", "predict", explanations.explain, "Instance", "Explained", predicts=True),
+    Route("POST", "/predict/batch", "predict", predictions.predict_batch, "Instances", "Predictions", True, query=()),
+    Route("POST", "/explain", "predict", explanations.explain, "Instance", "Explained", predicts=True, query=()),
     Route("POST", "/events", "events", ingest.events, "Event", "Appended", serves=True),
     Route("GET", "/v2", "predict", inference.server, None, "V2Server", serves=True),
     Route("GET", "/v2/health/live", "predict", inference.live, None, "V2Live", serves=True),

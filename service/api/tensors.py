@@ -18,6 +18,8 @@ from service.api.problems import Problem
 NUMBERS: dict[str, str] = {"FP64": "<f8", "FP32": "<f4", "INT64": "<i8", "INT32": "<i4"}
 """Datatypes of numbers that are understood, as numpy calls them."""
 
+JSON_LENGTH = "Inference-Header-Content-Length"
+
 Parameters = dict[str, Any]
 
 
@@ -73,12 +75,13 @@ def read(body: bytes, said: str | None) -> Request:
     length = len(body)
     if said is not None:
         if not (said.isascii() and said.isdigit() and len(said) < 20 and int(said) <= length):
-            raise malformed("the header Inference-Header-Content-Length is not a length within the body")
+            raise malformed(f"the header {JSON_LENGTH} is not a length within the body")
         length = int(said)
     try:
         asked = _ASKED.decode(body[:length])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise malformed("the body is not a JSON object of the expected form") from None
+        what = "the body" if said is None else f"as much of the body as {JSON_LENGTH} tells"
+        raise malformed(f"{what} is not a JSON object of the expected form") from None
     raw, at = {}, length
     for tensor in asked.inputs:
         size = tensor.parameters.get("binary_data_size")
@@ -89,7 +92,7 @@ def read(body: bytes, said: str | None) -> Request:
         raw[tensor.name] = body[at : at + size]
         at += size
     if at != len(body):
-        raise malformed("the body has more bytes than its inputs")
+        raise malformed(f"the body has more bytes than {JSON_LENGTH} and the inputs' binary_data_size tell")
     return Request(asked, raw)
 
 

@@ -29,11 +29,13 @@ async def readyz(context: Context, request: Request) -> Response:
 
 
 async def status(context: Context, request: Request) -> Response:
+    """What was learned, how well, and how far behind the log it is."""
     del request
     return json_reply(status_of(context.settings, context.model, context.health))
 
 
 async def metrics(context: Context, request: Request) -> Response:
+    """All metrics, in Prometheus' text form."""
     del request
     exposition = context.metrics.exposition(context.model, context.health)
     return Response(exposition, media_type="text/plain; version=0.0.4; charset=utf-8")

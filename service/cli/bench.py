@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,6 +11,8 @@ from service.bench.checkpoint import bench_checkpoint
 from service.bench.learners import bench_learners
 from service.bench.peers import installed
 from service.bench.serve import bench_serve
+
+WIDTH = 100
 
 
 class Bench(NamedTuple):
@@ -20,32 +23,37 @@ class Bench(NamedTuple):
 BENCHES = {
     "learners": Bench(
         bench_learners,
-        "events/s of every learner beside River and Vowpal Wabbit, on 10 dense columns and on 60 tokens;\n"
-        "              and what an event costs as the slots grow from 2^12 to 2^24",
+        "events/s of every learner beside River and Vowpal Wabbit, on 10 dense columns and on 60 tokens; "
+        "and what an event costs as the slots grow from 2^12 to 2^24",
     ),
     "checkpoint": Bench(
         bench_checkpoint,
-        "how long learning stands still for a checkpoint, and its bytes; how soon 2^24 weights are\n"
-        "              restored; events/s with a checkpoint every second beside none; on a real Redis, 5 minutes",
+        "how long learning stands still for a checkpoint, and its bytes; how soon 2^24 weights are "
+        "restored; events/s with a checkpoint every second beside none; on a real Redis, 5 minutes",
     ),
     "serve": Bench(
         bench_serve,
-        "requests/s of /predict beside a bare FastAPI handler, batches, 1,000 clients; and the 99th percentile\n"
-        "              of latencies beside a learner, in one process and in two; 5 minutes",
+        "requests/s of /predict beside a bare FastAPI handler, batches, 1,000 clients; and the 99th percentile "
+        "of latencies beside a learner, in one process and in two; 5 minutes",
     ),
 }
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", choices=BENCHES, help="what to measure, see below")
-    help_text = "fewer events and rounds: a look, not a figure; a missed bar is shown and the exit status is 0"
-    parser.add_argument("--quick", action="store_true", help=help_text)
-    parser.add_argument("--json", action="store_true", help="one JSON document")
-    benches = "".join(f"  {name:11} {bench.words}\n" for name, bench in BENCHES.items())
-    parser.epilog = (
-        f"benches:\n{benches}\nexit status: 1 if a bar is missed, but for --quick\n\n"
-        "example:\n  onepass bench learners --quick"
-    )
+    status = "exit status: 1 if a bar is missed, but for --quick"
+    parser.epilog = f"{status}\n\nexample:\n  onepass bench learners --quick"
+    benches = parser.add_subparsers(dest="name", required=True, metavar="BENCH", help="what to measure, one of:")
+    for name, bench in BENCHES.items():
+        made = benches.add_parser(
+            name,
+            help=bench.words,
+            description=textwrap.fill(bench.words[:1].upper() + bench.words[1:] + ".", WIDTH),
+            epilog=f"{status}\n\nexample:\n  onepass bench {name} --quick",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        help_text = "fewer events and rounds: a look, not a figure; a missed bar is shown and the exit status is 0"
+        made.add_argument("--quick", action="store_true", help=help_text)
+        made.add_argument("--json", action="store_true", help="one JSON document")
 
 
 def execute(command: str, arguments: argparse.Namespace) -> int:

@@ -5,7 +5,8 @@ import sys
 
 from service.checkpoints import Manifest
 from service.cli.tables import counted, frozen, spelled
-from service.kept import go_back
+from service.errors import BadSettings
+from service.kept import Unsafe, go_back
 from service.lineage import Lost
 from service.settings import Settings
 from service.store import RedisStore
@@ -20,7 +21,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def rollback(store: RedisStore, settings: Settings, arguments: argparse.Namespace) -> None:
-    done = go_back(store, settings, arguments.to, keep_position=arguments.keep_position, force=arguments.force)
+    try:
+        done = go_back(store, settings, arguments.to, keep_position=arguments.keep_position, force=arguments.force)
+    except Unsafe as error:
+        otherwise = "give --keep-position to go on where the log is" if error.learn_again else "use --from-then"
+        raise BadSettings(f"{error}; {otherwise}, or --force") from error
     earlier = done.earlier.generation
     if done.unchecked:
         print(f"onepass checkpoints: whether the log has it all was not checked: {done.unchecked}", file=sys.stderr)

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, get_args
 
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         made[name] = actions.add_parser(
             name,
             help=words,
-            description=words.capitalize() + ".",
+            description=words[:1].upper() + words[1:] + ".",
             epilog=f"example:\n  onepass keys {name} {example}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
@@ -73,6 +73,8 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
 
 
 def _made(arguments: argparse.Namespace, secret: str) -> Key:
+    if arguments.expires is not None and arguments.expires <= datetime.now(UTC).date():
+        raise BadSettings("--expires: that day has begun, so the key would never be good; give a later one")
     given = {name: getattr(arguments, name) for name in ("name", "rate", "burst", "expires")}
     try:
         return Key(sha256=digest_of(secret), scopes=tuple(dict.fromkeys(arguments.scope)), **given)

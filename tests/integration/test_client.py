@@ -5,16 +5,19 @@ import sys
 from itertools import islice
 from pathlib import Path
 
+import yaml
+
 from service.cli.payments import payments
-from tests.integration.processes import environment, running, wait_for, write_config
+from service.keys import digest_of, new_key
+from tests.integration.processes import environment, free_port, running, wait_for, write_config
 from tests.integration.test_roles import fill
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "client.py"
 
 
-def example(port):
-    command = [sys.executable, EXAMPLE, f"http://127.0.0.1:{port}"]
-    environment_of_it = environment() | {"PYTHONPATH": str(EXAMPLE.parents[1])}
+def example(*arguments, **variables):
+    command = [sys.executable, EXAMPLE, *arguments]
+    environment_of_it = environment() | {"PYTHONPATH": str(EXAMPLE.parents[1])} | variables
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment_of_it)
 
 
@@ -22,13 +25,47 @@ def test_the_example(redis_url, tmp_path):
     fill(f"{redis_url}/payments", list(islice(payments(1, 0), 2000)))
     config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url)
     with running("run", config) as process:
+        url = f"http://127.0.0.1:{process.port}"
         process.answers("/readyz", 200, 60)
         wait_for(lambda: process.get("/status")[1]["events"] == 2000, 20, "the payments")
-        done = example(process.port)
+        done = example(url)
         assert done.returncode == 0, done.stderr
         lines = done.stdout.splitlines()
         assert lines[0].endswith("after 2000 events")
         assert lines[1].endswith("of 200 amounts look like fraud")
         assert "partition 0, position " in lines[2]
         wait_for(lambda: process.get("/status")[1]["events"] == 2001, 20, "the event is learned")
-    assert example(process.port).returncode == 1, "nobody is there any more"
+    assert example(url).returncode == 1, "nobody is there any more"
+
+
+def test_the_example_says_how_it_is_used(tmp_path):
+    for arguments, words in (
+        (["127.0.0.1:8000"], "url"),
+        (["--nonsense"], "--nonsense"),
+        (["https://127.0.0.1:1", "--ca-file", str(tmp_path / "none")], "No such file"),
+    ):
+        done = example(*arguments)
+        assert done.returncode == 2
+        assert done.stderr.startswith("usage: ")
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr
+    usage = example("--help").stdout
+    for word in ("--key", "--ca-file", "--cert-file", "http://127.0.0.1:8001"):
+        assert word in usage
+
+
+def test_the_example_shows_its_key(tmp_path, redis_url):
+    secret = new_key()
+    keys = tmp_path / "keys.yaml"
+    keys.write_text(yaml.safe_dump([{"name": "app", "sha256": digest_of(secret), "scopes": ["predict"]}]))
+    config = write_config(
+        tmp_path / "c.yaml", f"{redis_url}/p", redis_url, api={"port": free_port(), "keys_file": str(keys)}
+    )
+    with running("run", config) as process:
+        process.answers("/readyz", 200, 60)
+        url = f"http://127.0.0.1:{process.port}"
+        assert "401 unauthorized: no key was given" in example(url).stderr
+        for done in (example(url, "--key", secret), example(CLIENT_URL=url, CLIENT_KEY=secret)):
+            assert "after 0 events" in done.stdout
+            assert "403 forbidden" in done.stderr, "it is not good for events"
+            assert secret not in done.stdout + done.stderr

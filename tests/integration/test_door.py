@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import pytest
 import yaml
+from jsonschema_rs import is_valid
 from redis import Redis
 
 from service.keys import digest_of, new_key
@@ -142,7 +143,8 @@ def test_who_may_pass(door, key):
         return ask(port, method, path, key, QUESTION if path == "/predict" else b"").status
 
     known = key in SCOPES
-    assert status("GET", "/healthz") == 200
+    assert status("GET", "/healthz") == status("GET", "/healthz", door.admin) == 200
+    assert status("GET", "/openapi.json", door.admin) == (200 if key == "admin" else 403 if known else 401)
     assert status("POST", "/predict") == (200 if key == "predict" else 403 if known else 401)
     assert status("GET", "/metrics") == (200 if key == "metrics" else 403 if known else 401)
     assert status("GET", "/nowhere") == (404 if known else 401)
@@ -161,16 +163,32 @@ def test_an_administrator_freezes_rolls_back_and_goes_on(door):
     generation = frozen.json["frozen"]["generation"]
     kept = [entry["generation"] for entry in admin("checkpoints", method="GET").json["checkpoints"]]
     assert kept[0] == generation
-    for body, status in ((b'{"generation": 99999}', 409), (b'{"generation": "x"}', 422), (b"", 422)):
+    document = ask(door.admin, "GET", "/openapi.json", "admin").json
+
+    def fits(reply, path, method="post"):
+        content = document["paths"][path][method]["responses"][str(reply.status)]["content"]
+        return is_valid(content["application/json"]["schema"] | {"components": document["components"]}, reply.json)
+
+    assert fits(frozen, "/admin/freeze")
+    assert fits(admin("checkpoints", method="GET"), "/admin/checkpoints", "get")
+    for body, status in (
+        (b'{"generation": 99999, "learn_again": true}', 409),
+        (b'{"generation": 99999}', 422),
+        (b'{"generation": "x", "learn_again": true}', 422),
+        (b"", 422),
+    ):
         reply = admin("rollback", body)
         assert reply.status == status
-        assert reply.json.keys() == {"error"}
+        assert fits(reply, "/admin/rollback")
     if len(kept) > 1:
         back = admin("rollback", json.dumps({"generation": kept[-1], "learn_again": True}).encode())
         assert back.status == 200, back.body
+        assert fits(back, "/admin/rollback")
         assert back.json == {"generation": generation + 1, "state_of": kept[-1], "was": generation}
     assert admin("unfreeze").json["was_frozen"]["generation"] == generation
-    assert admin("unfreeze").json == {"was_frozen": None}
+    again = admin("unfreeze")
+    assert again.json == {"was_frozen": None}
+    assert fits(again, "/admin/unfreeze")
     told = [json.loads(line) for line in door.log.splitlines()]
     words = [line["message"] for line in told if line["message"].startswith("admin: ")]
     assert any(line.startswith("admin: freeze by key admin-key done") for line in words)
@@ -441,6 +459,13 @@ def test_all_addresses_without_keys_are_refused(tmp_path, redis_url):
     assert "--insecure" in done.stderr
     with running("serve", config, "--insecure") as process:
         process.answers("/healthz", 200, 60)
+        wait_for(lambda: "no checkpoint yet" in str(process.get("/readyz")), 60, "a reason")
+        time.sleep(1.2)  # the store is looked at twice more
+    lines = [json.loads(line) for line in config.with_suffix(".log").read_text().splitlines()]
+    told = [(line["level"], line["message"]) for line in lines]
+    assert [level for level, message in told if "--insecure" in message and "0.0.0.0" in message] == ["WARNING"]
+    assert len([line for line in told if "no checkpoint yet" in line[1]]) == 1
+    assert told[-1] == ("INFO", "stopped at generation 0: 0 events learned")
 
 
 def test_a_password_from_the_environment_that_is_refused_is_not_told(tmp_path, redis_url, monkeypatch):

@@ -3,11 +3,14 @@
 import json
 import threading
 import time
+from contextlib import closing
 from itertools import islice
 
 import pytest
 
 from service.cli.payments import payments
+from service.configuration import load
+from service.store import RedisStore
 from tests.integration.processes import onepass, running, wait_for, write_config
 from tests.integration.test_roles import PAYMENT, fill
 
@@ -69,6 +72,23 @@ def test_frozen_it_serves_the_generation_it_was_told_and_learns_on_when_let(worl
     assert not status(process)["frozen"]
     assert "frozen 1 time" in asked(config, "show")
     assert proven(config)["identical"]
+
+
+def test_a_freeze_that_is_lifted_at_once_is_no_loss(world):
+    config, process = world
+    settings = load(config, {})
+    log = config.with_suffix(".log")
+    with closing(RedisStore(settings.store, settings.name)) as operator:
+        for _ in range(20):  # the learner looks twice a second or so, and may see one of them
+            operator.freeze()
+            operator.unfreeze()
+            time.sleep(0.3)
+            if "all that this learner wrote is there: it goes on" in log.read_text():
+                break
+    assert "all that this learner wrote is there: it goes on" in log.read_text()
+    assert "written on top" not in log.read_text()
+    events = status(process)["checkpoint"]["events"]
+    wait_for(lambda: status(process)["checkpoint"]["events"] > events, 10, "it learns on")
 
 
 @pytest.mark.parametrize("positions", ["--from-then", "--keep-position"])

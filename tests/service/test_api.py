@@ -336,8 +336,59 @@ def test_wrong_paths_and_methods(client, method, path, status):
     check_error(client.ask(method, path, CANARY.encode()), status)
 
 
-def test_a_query_is_no_matter(client):
-    assert client.ask("POST", f"/predict?{CANARY}=1", b'{"features": {}}').status_code == 200
+BATCH = b'{"instances": [{"features": {}}]}'
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "words"),
+    [
+        ("POST", "/predict", b'{"features": {}}', "known: explain"),
+        ("POST", "/predict/batch", BATCH, "none"),
+        ("POST", "/explain", b'{"features": {}}', "none"),
+        ("GET", "/weights", None, "known: top, classes"),
+    ],
+)
+def test_a_parameter_that_is_not_known_is_refused(client, method, path, body, words):
+    for query in (f"{CANARY}=1", CANARY, f"{words.rpartition(' ')[2]}=1&{CANARY}", "Explain=true"):
+        reply = client.ask(method, f"{path}?{query}", body)
+        assert check_error(reply, 422) == "query"
+        message = reply.json()["error"]["message"]
+        assert message.startswith("no such parameter" if words != "none" else "no parameter is known here")
+        assert words == "none" or message.endswith(words)
+    for nothing in ("", "?", "?&"):
+        assert client.ask(method, path + nothing, body).status_code == 200
+
+
+def test_where_nothing_is_read_from_a_query_it_is_no_matter(client):
+    assert client.get(f"/healthz?{CANARY}=1").status_code == 200
+    assert client.get(f"/status?{CANARY}=1").status_code == 200
+
+
+@pytest.mark.parametrize("place", [0, 17, 49])
+def test_what_is_wrong_in_a_batch_is_named_by_its_place(client, place):
+    for wrong, reason in (
+        ({"features": {"amount": CANARY}}, "type"),
+        ({"features": {CANARY: 1e60}}, "numeric"),
+        ({"features": {}, CANARY: 1}, "unknown_field"),
+        (CANARY, "malformed"),
+    ):
+        rows = [{"features": {"amount": 1}}] * 50
+        rows[place] = wrong
+        for more in ("", "x" * 20_000):  # both ways to answer: at once, and aside
+            rows[1] = {"features": {"amount": 1, "note": more}}
+            reply = client.post("/predict/batch", {"instances": rows})
+            assert check_error(reply, 422) == reason
+            assert reply.json()["error"]["message"].startswith(f"instance {place}: ")
+
+
+def test_a_row_that_the_learner_refuses_is_named_by_its_place():
+    client = Client(learner="winnow", features={"bits": 8})
+    rows = [{"features": {"a": 1}}, {"features": {"a": 2}}, {"features": {"a": -1}}]
+    reply = client.post("/predict/batch", {"instances": rows})
+    assert check_error(reply, 422) == "negative"
+    assert reply.json()["error"]["message"] == "instance 2: the learner takes no negative values"
+    alone = client.post("/predict", rows[2]).json()["error"]["message"]
+    assert alone == "the learner takes no negative values"
 
 
 def test_a_fault_of_ours_is_said_without_a_word_of_it(client, monkeypatch):
@@ -416,6 +467,17 @@ def test_a_key_is_asked_for_where_keys_are_and_a_route_has_a_scope(tmp_path, doc
         assert operation["responses"].keys() & {"401", "403", "429"} == asked
         assert ("security" in operation) == bool(route.scope)
         assert "security" not in document["paths"][route.path][route.method.lower()], "none are configured"
+
+
+def test_every_operation_says_what_it_is_for_and_who_may_ask(document):
+    for route in ROUTES:
+        operation = document["paths"][route.path][route.method.lower()]
+        assert 10 < len(operation["summary"]) < 100
+        told = f"the scope `{route.scope}`" if route.scope else "without a key"
+        assert told in operation["description"]
+        assert ("415" in operation["responses"]) == (route.method == "POST")
+    summaries = [operation["summary"] for path in document["paths"].values() for operation in path.values()]
+    assert len(set(summaries)) == len(summaries) - 3, "only those of a version are told alike"
 
 
 def test_the_document_has_the_limits_of_the_settings(document):

@@ -76,6 +76,34 @@ def test_help_has_an_example(capsys, command):
     assert "example:\n  onepass " in out
 
 
+@pytest.mark.parametrize("bench", ["learners", "checkpoint", "serve"])
+def test_the_help_of_a_bench_has_its_own_example(capsys, bench):
+    out = asked(capsys, "bench", bench, "--help")[1]
+    assert f"example:\n  onepass bench {bench} --quick\n" in out
+    assert "serving" in asked(capsys, "--help")[1].partition("  bench ")[2].partition("\n")[0]
+
+
+def test_words_in_capitals_stay_so(capsys):
+    assert "Keys of the HTTP side" in asked(capsys, "keys", "--help")[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        (("run", "--nonsense"), "--nonsense"),
+        (("keys", "new", "--file", "k", "--nonsense=1"), "--nonsense=1"),
+        (("checkpoints", "rollback", "--to", "2", "--nonsense", "--config", "m.yaml"), "--nonsense"),
+        (("run", "--conf"), "--conf"),
+        (("run",), "required: --config"),
+    ],
+)
+def test_an_option_that_is_not_known_is_named_before_one_that_is_missing(capsys, line, named):
+    status, out, err = asked(capsys, *line)
+    assert (status, out) == (2, "")
+    assert named in err
+    assert ("unrecognized" in err) == ("nonsense" in named)
+
+
 def test_help_says_what_is_read_and_measured(capsys):
     assert "built again from its own log" in asked(capsys, "replay", "--help")[1]
     out = asked(capsys, "bench", "--help")[1]

@@ -3,6 +3,7 @@
 import json
 import logging
 import socket
+import ssl
 import threading
 import time
 from collections import Counter
@@ -343,6 +344,21 @@ def test_tls(tmp_path):
             assert client.predict_batch([ROW] * 60)[59].label == "fraud"
         with Client(f"https://{address}", retries=0) as client, pytest.raises(Unreachable, match=r"(?i)certificate"):
             client.predict(ROW)
+
+
+def test_a_service_that_asks_for_a_certificate(tmp_path):
+    certificates(tmp_path)
+    ca, cert, key = (str(tmp_path / name) for name in ("ca.crt", "own.crt", "own.key"))
+    secured = {"ssl_certfile": cert, "ssl_keyfile": key, "ssl_ca_certs": ca, "ssl_cert_reqs": ssl.CERT_REQUIRED}
+    with served(test_api.Client().app, **secured) as address:
+        with Client(f"https://{address}", ca_file=ca, cert_file=cert, key_file=key) as client:
+            assert client.predict(ROW).label == "fraud"
+        with Client(f"https://{address}", ca_file=ca, retries=0) as client, pytest.raises(Unreachable):
+            client.predict(ROW)
+    with pytest.raises(ValueError, match="cert_file"):
+        Client("http://127.0.0.1:1", cert_file=cert, key_file=key)
+    with pytest.raises(ValueError, match="needs cert_file"):
+        Client("https://127.0.0.1:1", key_file=key)
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://host", "http://", "http://user:secret@host"])

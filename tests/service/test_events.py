@@ -260,7 +260,7 @@ def test_a_request_is_read_strictly(document, reason):
     assert decoder().instance(json.dumps(document).encode()) == Reject(reason)
     if isinstance(document, dict):
         wrapped = {"instances": [{"features": {}}, document]}
-        assert decoder().instances(json.dumps(wrapped).encode(), 10) == Reject(reason)
+        assert decoder().instances(json.dumps(wrapped).encode(), 10) == Reject(reason, 1)
 
 
 @pytest.mark.parametrize(
@@ -268,13 +268,16 @@ def test_a_request_is_read_strictly(document, reason):
     [
         ({}, "malformed"),
         ({"instances": {}}, "malformed"),
-        ({"instances": [1]}, "malformed"),
         ({"instances": [], "more": 1}, "unknown_field"),
         ({"instances": [{"features": {}}] * 4}, "too_many_instances"),
     ],
 )
 def test_a_batch_request_is_read_strictly(document, reason):
     assert decoder().instances(json.dumps(document).encode(), 3) == Reject(reason)
+
+
+def test_a_row_of_a_batch_that_is_none_is_named_by_its_place():
+    assert decoder().instances(b'{"instances": [{"features": {}}, 1]}', 3) == Reject("malformed", 1)
 
 
 def test_a_batch_request():
@@ -305,7 +308,7 @@ def test_a_flat_event_without_hashed_slots_is_its_columns():
 def test_a_flat_request_with_the_label_is_refused():
     """It is no feature when learning, so it must not quietly become one when predicting."""
     assert FLAT.instance(b'{"amount": 2, "y": 1}') == Reject("unknown_field")
-    assert FLAT.instances(b'{"instances": [{"amount": 2, "y": 1}]}', 3) == Reject("unknown_field")
+    assert FLAT.instances(b'{"instances": [{"amount": 2, "y": 1}]}', 3) == Reject("unknown_field", 0)
 
 
 NAMES = (

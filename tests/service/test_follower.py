@@ -1,5 +1,9 @@
 """A replica: always a whole generation, the newest that can be read, and never none after one."""
 
+import logging
+import threading
+import time
+
 import pytest
 from prometheus_client import CollectorRegistry
 from redis import Redis
@@ -74,6 +78,26 @@ def test_it_is_not_ready_before_there_is_a_checkpoint(pair):
     follower.step()
     assert health.ready
     assert health.trouble == ""
+
+
+def test_that_it_waits_is_said_once(pair, caplog, monkeypatch):
+    monkeypatch.setattr("service.follower.FOLLOW_SECONDS", 0.01)
+    follower, _, health = pair.follower()
+    stop = threading.Event()
+    with caplog.at_level(logging.INFO, "onepass"):
+        thread = threading.Thread(target=follower.run, args=[stop])
+        thread.start()
+        try:
+            time.sleep(0.3)
+            pair.save()
+            end = time.monotonic() + 10
+            while not health.ready and time.monotonic() < end:
+                time.sleep(0.01)
+        finally:
+            stop.set()
+            thread.join()
+    told = [record for record in caplog.records if "no checkpoint yet: start a learner" in record.getMessage()]
+    assert [record.levelno for record in told] == [logging.INFO]
 
 
 def test_a_damaged_newest_one_leaves_it_with_what_it_has(pair, caplog):

@@ -98,19 +98,51 @@ def test_every_route_and_every_kind_of_key(client, route, key):
 def test_administration_is_for_its_own_keys(client, file, route, key):
     client.app = make_admin(client.context, Keyring(file))
     reply = ask(client, route.method, route.path, key, b"")
-    if key not in SCOPES:
+    if route.scope is None and route in ADMIN:
+        assert reply.json() == {"status": "alive"}
+    elif key not in SCOPES:
         assert check_error(reply, 401) == "unauthorized"
     elif route not in ADMIN:
         assert check_error(reply, 404) == "not_found"
     elif key != "admin":
         assert check_error(reply, 403) == "forbidden"
+    elif route.path == "/openapi.json":
+        assert reply.json()["paths"].keys() == {route.path for route in ADMIN}
     else:
         assert reply.status_code in {422, 503}, "the store of this test is nowhere"
 
 
+ROLLBACKS = [b"{}", b'{"generation": 1}', b'{"learn_again": true}', b'{"generation": 1, "learn_again": null}']
+
+
+@pytest.mark.parametrize("body", ROLLBACKS)
+def test_going_back_needs_both_words(client, file, body):
+    client.app = make_admin(client.context, Keyring(file))
+    reply = ask(client, "POST", "/admin/rollback", "admin", body)
+    assert check_error(reply, 422) == "malformed"
+    message = reply.json()["error"]["message"]
+    assert '"generation"' in message
+    assert "true: what came after that generation is learned again" in message
+    assert "false: learning goes on where the log is" in message
+    shape = ask(client, "GET", "/openapi.json", "admin").json()["components"]["schemas"]["Rollback"]
+    assert shape["required"] == ["generation", "learn_again"]
+
+
+def test_every_shape_of_the_administrators_document_is_there(client, file):
+    client.app = make_admin(client.context, Keyring(file))
+    document = ask(client, "GET", "/openapi.json", "admin").json()
+    assert document["components"]["schemas"].keys() == {
+        *("Alive", "Checkpoints", "Error", "Froze", "OpenApi", "Rollback", "RolledBack", "Unfroze")
+    }
+    for route in ADMIN:
+        operation = document["paths"][route.path][route.method.lower()]
+        assert operation["summary"]
+        assert ("409" in operation["responses"]) == route.path.startswith("/admin/")
+
+
 def test_no_route_is_both_open_and_scoped():
     assert {route.path for route in ROUTES if route.scope is None} <= OPEN
-    assert {route.scope for route in ADMIN} == {"admin"}
+    assert {route.scope for route in ADMIN if route.path != "/healthz"} == {"admin"}
     assert "admin" not in {route.scope for route in ROUTES}
 
 
@@ -145,6 +177,35 @@ def test_what_is_not_a_bearer_key(client, value):
     reply = client.ask("GET", "/status", authorization=value.format(SECRETS["metrics"], CANARY))
     assert check_error(reply, 401) == "unauthorized"
     assert SECRETS["metrics"] not in reply.text + str(reply.headers)
+
+
+def test_no_key_and_a_wrong_key_are_told_apart(client):
+    def told(**headers):
+        reply = client.ask("GET", "/status", **headers)
+        assert check_error(reply, 401) == "unauthorized"
+        return reply.json()["error"]["message"]
+
+    missing = "no key was given: Authorization: Bearer op_..."
+    assert told() == missing
+    assert told(authorization="Basic x") == missing
+    unknown = "this key is not known, or good no more"
+    assert told(**bearer(CANARY)) == unknown
+    assert told(**bearer("expired")) == unknown, "that it was good once is nobody's business"
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "deflate", "GZIP", "identity, gzip", "zstd", CANARY])
+def test_a_body_with_a_content_encoding_is_not_understood(client, coding):
+    for path, key in (("/predict", "predict"), ("/predict/batch", "predict"), ("/events", "events")):
+        reply = ask(client, "POST", path, key, b"\x1f\x8b", **{"content-encoding": coding})
+        assert check_error(reply, 415) == "encoding"
+        assert reply.json()["error"]["message"] == "send the body as it is; no content encoding is understood"
+    assert check_error(ask(client, "POST", "/predict", "", b"", **{"content-encoding": coding}), 401) == "unauthorized"
+
+
+@pytest.mark.parametrize("coding", ["identity", "Identity", ""])
+def test_identity_is_no_encoding(client, coding):
+    assert ask(client, "POST", "/predict", "predict", **{"content-encoding": coding}).status_code == 200
+    assert ask(client, "GET", "/healthz", **{"content-encoding": "gzip"}).status_code == 200, "it has no body"
 
 
 @pytest.mark.parametrize("value", ["bearer {}", "BEARER {}", "Bearer  {}"])
@@ -202,7 +263,7 @@ def test_a_fault_is_logged_with_the_request_and_without_its_words(client, monkey
 
     monkeypatch.setattr(client.model, "predict", broken)
     body = json.dumps({"features": {CANARY: 1}}).encode()
-    reply = ask(client, "POST", f"/predict?{CANARY}", "predict", body, **{"x-more": CANARY})
+    reply = ask(client, "POST", "/predict?explain=false", "predict", body, **{"x-more": CANARY, "cookie": CANARY})
     assert check_error(reply, 500) == "internal"
     (record,) = [record for record in caplog.records if record.name == "onepass"]
     told = (record.request_id, record.key, record.route, record.status)

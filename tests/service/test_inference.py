@@ -251,6 +251,46 @@ def test_wrong_bytes(binary, body, headers):
     check_protocol_error(binary.ask("POST", "/v2/models/m/infer", body, **headers), 422)
 
 
+LENGTHS = {"too long": "9999", "no number": "x", "within the JSON": "20", "beyond the JSON": "+5", "none of it": "0"}
+
+
+@pytest.mark.parametrize("said", LENGTHS.values(), ids=LENGTHS)
+def test_a_wrong_length_of_the_json_is_named(binary, said):
+    body, headers = with_bytes(b"\0" * 16, 16)
+    right = int(headers["Inference-Header-Content-Length"])
+    told = {"Inference-Header-Content-Length": str(right + 5) if said == "+5" else said}
+    reply = binary.ask("POST", "/v2/models/m/infer", body, **told)
+    check_protocol_error(reply, 422)
+    assert "Inference-Header-Content-Length" in reply.json()["error"]
+    assert "Inference-Header-Content-Length" not in binary.ask("POST", "/v2/models/m/infer", b"x").json()["error"]
+
+
+@pytest.mark.parametrize(("method", "what"), [("GET", ""), ("GET", "/ready"), ("POST", "/infer")])
+def test_who_asks_for_another_version_hears_which_is_served(binary, method, what):
+    reply = binary.ask(method, f"/v2/models/m/versions/8{what}", json.dumps(given_input()).encode())
+    check_protocol_error(reply, 404)
+    assert reply.json()["error"] == "no such version; 7 is served"
+
+
+def test_a_wrong_row_is_named_by_its_place(binary):
+    numbers = given_input(shape=[3, 2], data=[1, 2, 3, 4, 1e60, 6])
+    texts = given_input(name="instances", datatype="BYTES", shape=[2], data=['{"features": {}}', f'{{"{CANARY}": 1}}'])
+    for document, place in ((numbers, 2), (texts, 1)):
+        reply = binary.post("/v2/models/m/infer", document)
+        check_protocol_error(reply, 422)
+        assert reply.json()["error"].startswith(f"instance {place}: ")
+    none_below = Client(learner="winnow", features={"columns": ["a", "b"], "bits": 0})
+    reply = none_below.post("/v2/models/m/infer", given_input(shape=[2, 2], data=[1, 2, -1, 2]))
+    check_protocol_error(reply, 422)
+    assert reply.json()["error"] == "instance 1: the learner takes no negative values"
+
+
+def test_the_document_names_the_datatypes(binary):
+    told = binary.get("/openapi.json").json()["components"]["schemas"]["V2Request"]["description"]
+    for datatype in ("FP64", "FP32", "INT64", "INT32", "BYTES"):
+        assert datatype in told
+
+
 @given(
     some.binary(max_size=60), some.integers(-2, 70), some.integers(0, 3), some.sampled_from(["features", "instances"])
 )

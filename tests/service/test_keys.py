@@ -66,8 +66,37 @@ def test_a_new_key_is_shown_once_and_only_its_hash_is_kept(file, capsys):
     assert [path.name for path in file.parent.iterdir()] == ["keys.yaml"]
 
 
+def test_a_key_that_would_never_be_good_is_not_made(file, capsys):
+    today = datetime.now(UTC).date()
+    for day in ("2020-01-01", str(today)):
+        status, out, err = made(file, capsys, "--name", "one", "--scope", "predict", "--expires", day)
+        assert (status, out) == (2, "")
+        assert "--expires" in err
+        assert "later" in err
+        assert not file.exists()
+    later = str(today + timedelta(days=2))
+    assert made(file, capsys, "--name", "one", "--scope", "predict", "--expires", later)[0] == 0
+
+
+def test_a_file_without_a_key_is_warned_of(file, clock, caplog):
+    ring = Keyring(written(file), clock)
+    (told,) = caplog.records
+    assert told.levelno == logging.WARNING
+    assert f"{file} has no key" in told.getMessage()
+    assert "onepass keys new" in told.getMessage()
+    caplog.clear()
+    written(file, entry())
+    clock.now += 2
+    assert ring.find(SECRET.encode()) is not None
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    written(file)
+    clock.now += 2
+    assert ring.find(SECRET.encode()) is None
+    assert "has no key" in caplog.text
+
+
 def test_keys_are_listed_and_removed(file, capsys):
-    made(file, capsys, "--name", "one", "--scope", "predict", "--expires", "2020-01-01")
+    written(file, entry(name="one", expires=date(2020, 1, 1)))
     made(file, capsys, "--name", "two", "--scope", "admin", "--rate", "0.5")
     assert main(["keys", "list", "--file", str(file)]) == 0
     listed = capsys.readouterr().out
@@ -259,7 +288,7 @@ def test_a_file_that_is_no_file_of_keys_is_not_read(tmp_path, caplog):
         lambda: os.mkfifo(path),
         lambda: path.write_text("- x\n" * 100_000),
         lambda: path.write_text(""),
-        lambda: path.mkdir(),
+        path.mkdir,
     ):
         path.unlink()
         spoil()
@@ -268,7 +297,7 @@ def test_a_file_that_is_no_file_of_keys_is_not_read(tmp_path, caplog):
         if path.is_dir():
             path.rmdir()
             path.touch()
-    assert caplog.text.count("stay in use") == 4
+    assert caplog.text.count("stay in use") == 3, "the same twice in a row is told once"
 
 
 def test_a_file_that_becomes_readable_is_read(tmp_path, monkeypatch):

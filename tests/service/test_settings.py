@@ -334,3 +334,19 @@ def test_security_that_cannot_work_is_refused_at_the_start(loaded, security, wor
 def test_a_group_given_as_a_single_value_is_told_so(loaded):
     with pytest.raises(BadSettings, match=r"store\.copies: needs a group of settings"):
         loaded({"store": {"url": "redis://h:1/0", "copies": "/tmp/c"}})
+
+
+def test_a_file_of_keys_that_is_not_there(loaded, tmp_path):
+    path = tmp_path / "none.yaml"
+    said = complaint(loaded, {"api": {"keys_file": str(path)}})
+    assert "api.keys_file: no such file" in said
+    assert f"onepass keys new --file {path} " in said
+
+
+def test_administration_has_a_port_of_its_own(loaded):
+    for admin in ({"port": 8000}, {"port": 8000, "host": "127.0.0.1"}):
+        said = complaint(loaded, {"api": {"admin": admin}})
+        assert "api: admin.port is the same as port" in said
+    assert loaded({"api": {"admin": {}}}).api.admin.port == 8002
+    loaded({"api": {"port": 0, "admin": {"port": 0}}})
+    loaded({"api": {"admin": {"port": 8000, "host": "127.0.0.2"}}})

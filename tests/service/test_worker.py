@@ -443,6 +443,26 @@ def test_what_the_store_lost_is_written_again_though_nothing_is_learned():
     process.run(after_round=flush)
 
 
+@pytest.mark.parametrize(("lost", "level"), [(True, logging.WARNING), (False, logging.INFO)])
+def test_only_a_store_that_lost_something_is_warned_of(caplog, lost, level):
+    """A freeze that was lifted before it was seen fences too, and nothing is amiss."""
+    log, store = Log(VALUES, [10]), Shared(Standing.RELOAD, Standing.GO_ON)
+
+    def disturb() -> None:
+        if process.worker._bookmark.positions == {"0": "40"} and store.acquired == 1:
+            store._kept = None if lost else store._kept
+            store.disturbed = True
+
+    process = Process(log, store, pace=Pace(NEVER, 10))
+    with caplog.at_level(logging.INFO, "onepass"):
+        process.run(after_round=disturb)
+    assert store.acquired == 2
+    words = ("written on top", "it goes on")
+    told = [record for record in caplog.records if record.getMessage().endswith(words)]
+    assert [record.levelno for record in told] == [level]
+    assert told[0].getMessage().endswith(words[not lost])
+
+
 def test_standing_by_it_follows_and_then_takes_over(truth):
     log, store = Log(VALUES), Shared(Standing.WAIT, Standing.WAIT, Standing.RELOAD)
     store.save(truth.snapshots["30"])
