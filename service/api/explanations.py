@@ -11,6 +11,7 @@ from starlette.responses import Response
 from learners.description import describe
 from learners.registry import KINDS
 from service.api import predictions
+from service.api.aside import worked
 from service.api.context import Context
 from service.api.predictions import accepted, model_of, told
 from service.api.problems import Problem, body_of, json_reply
@@ -37,9 +38,13 @@ async def predict(context: Context, request: Request) -> Response:
 
 async def explain(context: Context, request: Request) -> Response:
     """The prediction of one instance, and what each feature adds to its score."""
-    named = named_instance(context.decoder, await body_of(request))
-    served, answer, explanation = explained(context.model, accepted(named))
-    return json_reply(told(answer) | {"explanation": explanation, "model": model_of(context, served)})
+
+    def work(body: bytes) -> Response:
+        named = accepted(named_instance(context.decoder, body))
+        served, answer, explanation = explained(context.model, named)
+        return json_reply(told(answer) | {"explanation": explanation, "model": model_of(context, served)})
+
+    return await worked(await body_of(request), work)
 
 
 async def weights(context: Context, request: Request) -> Response:

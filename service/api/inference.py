@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api import tensors
+from service.api.aside import worked
 from service.api.context import Context
 from service.api.predictions import accepted
 from service.api.problems import Problem, body_of, json_reply
@@ -67,16 +68,20 @@ async def model_ready(context: Context, request: Request) -> Response:
 async def infer(context: Context, request: Request) -> Response:
     """Predictions of the rows of a tensor."""
     _check_name(context, request)
-    asked, raw = tensors.read(await body_of(request), request.headers.get(JSON_LENGTH))
-    _check_outputs(context, asked)
-    served, answers = context.model.predict(_events(context, asked, raw))
-    _check_version(served, request)
-    told, tail = tensors.write(_chosen(_outputs(answers), asked), asked)
-    document: dict[str, Any] = {"model_name": context.settings.name, "model_version": str(served.generation)}
-    head = msgspec.json.encode(document | ({} if asked.id is None else {"id": asked.id}) | {"outputs": told})
-    if tail is None:
-        return Response(head, media_type="application/json")
-    return Response(head + tail, headers={JSON_LENGTH: str(len(head))}, media_type="application/octet-stream")
+
+    def work(body: bytes) -> Response:
+        asked, raw = tensors.read(body, request.headers.get(JSON_LENGTH))
+        _check_outputs(context, asked)
+        served, answers = context.model.predict(_events(context, asked, raw))
+        _check_version(served, request)
+        told, tail = tensors.write(_chosen(_outputs(answers), asked), asked)
+        document: dict[str, Any] = {"model_name": context.settings.name, "model_version": str(served.generation)}
+        head = msgspec.json.encode(document | ({} if asked.id is None else {"id": asked.id}) | {"outputs": told})
+        if tail is None:
+            return Response(head, media_type="application/json")
+        return Response(head + tail, headers={JSON_LENGTH: str(len(head))}, media_type="application/octet-stream")
+
+    return await worked(await body_of(request), work)
 
 
 def _described(name: str, datatype: str, *shape: int) -> dict[str, Any]:

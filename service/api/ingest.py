@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from learners.kernels import ACCEPTED, REFUSALS
+from service.api.aside import worked
 from service.api.context import Context
 from service.api.predictions import accepted
 from service.api.problems import Problem, body_of, json_reply
@@ -27,7 +28,7 @@ async def events(context: Context, request: Request) -> Response:
     if context.log is None:
         raise Problem(503, "no_log", "the source is a file, which cannot be appended to")
     data = await body_of(request)
-    _check_learnable(context, accepted(context.decoder.posted(data)))
+    await worked(data, lambda body: _check_learnable(context, accepted(context.decoder.posted(body))))
     try:
         place = await asyncio.wait_for(asyncio.wrap_future(context.log.append(data)), SECONDS)
     except Busy:

@@ -1,14 +1,13 @@
 """`/predict` and `/predict/batch`: through the log's own decoder, so that learning and serving cannot skew."""
 
-import asyncio
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.api.aside import worked
 from service.api.context import Context
 from service.api.problems import Problem, body_of, json_reply
 from service.events import Event
@@ -18,31 +17,27 @@ from service.reasons import Reject
 
 T = TypeVar("T", Event, list[Event], Named)
 
-SHORT = 16_384
-"""Bytes of a batch that is answered at once, which takes a millisecond."""
-ASIDE = ThreadPoolExecutor(1, "batches")
-"""Where longer ones are answered, one after the other: single requests do not stand behind them."""
-
 
 async def predict(context: Context, request: Request) -> Response:
-    event = accepted(context.decoder.instance(await body_of(request)))
-    served, (answer,) = context.model.predict([event])
-    return json_reply(told(answer) | {"model": model_of(context, served)})
+    def work(body: bytes) -> Response:
+        event = accepted(context.decoder.instance(body))
+        served, (answer,) = context.model.predict([event])
+        return json_reply(told(answer) | {"model": model_of(context, served)})
+
+    return await worked(await body_of(request), work)
 
 
 async def predict_batch(context: Context, request: Request) -> Response:
     """Predictions of many instances, in their order and of one state."""
-    body = await body_of(request)
-    if len(body) <= SHORT:
-        return answered(context, body)
-    return await asyncio.get_running_loop().run_in_executor(ASIDE, answered, context, body)
 
+    def work(body: bytes) -> Response:
+        events = accepted(context.decoder.instances(body, context.settings.api.max_batch))
+        served, answers = context.model.predict(events)
+        model = msgspec.Raw(msgspec.json.encode(model_of(context, served)))  # the same for all: encoded once
+        predictions = [told(answer, place) | {"model": model} for place, answer in enumerate(answers)]
+        return json_reply({"predictions": predictions})
 
-def answered(context: Context, body: bytes) -> Response:
-    events = accepted(context.decoder.instances(body, context.settings.api.max_batch))
-    served, answers = context.model.predict(events)
-    model = msgspec.Raw(msgspec.json.encode(model_of(context, served)))  # the same for all: encoded once
-    return json_reply({"predictions": [told(answer, place) | {"model": model} for place, answer in enumerate(answers)]})
+    return await worked(await body_of(request), work)
 
 
 def accepted(decoded: T | Reject, place: int | None = None) -> T:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import time
 from typing import Any
 
@@ -14,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from service.api import Context, make_app
 from service.api.openapi import document as described_by
 from service.api.routes import ROUTES
+from service.appender import Busy
 from service.checkpoints import Manifest, Part
 from service.configuration import parse
 from service.events import Decoder, Event
@@ -537,3 +539,32 @@ def test_the_check_of_replies_can_fail(document):
     assert not conforms(good | {"score": "1"}, prediction, document)
     assert not conforms(good | {"model": {"name": "m"}}, prediction, document)
     assert not conforms({"features": {}, "more": 1}, {"$ref": "#/components/schemas/Instance"}, document)
+
+
+@pytest.mark.parametrize("path", ["/predict", "/explain", "/predict/batch", "/v2/models/m/infer", "/events"])
+@pytest.mark.parametrize("words", [1, 8000])
+def test_long_requests_are_worked_on_aside(client, path, words, monkeypatch):
+    worked_by = []
+    features = {"features": {"note": "odd one " * words}}
+    row = Decoder._row
+    monkeypatch.setattr(
+        Decoder, "_row", lambda *given: worked_by.append(threading.current_thread().name) or row(*given)
+    )
+    tensor = {"name": "instances", "datatype": "BYTES", "shape": [1], "data": [json.dumps(features)]}
+    body = {
+        "/predict/batch": {"instances": [features]},
+        "/v2/models/m/infer": {"inputs": [tensor]},
+        "/events": features | {"label": "fraud"},
+    }.get(path, features)
+    client = Client(log=Refusing()) if path == "/events" else client
+    worked_by.clear()
+    reply = client.post(path, body)
+    assert reply.status_code == (503 if path == "/events" else 200), reply.text
+    assert [name.startswith("aside") for name in worked_by] == [words > 1]
+
+
+class Refusing:
+    """A log that takes nothing."""
+
+    def append(self, data):
+        raise Busy
