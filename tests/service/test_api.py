@@ -566,5 +566,5 @@ def test_long_requests_are_worked_on_aside(client, path, words, monkeypatch):
 class Refusing:
     """A log that takes nothing."""
 
-    def append(self, data):
+    def append(self, _):
         raise Busy
