@@ -41,7 +41,7 @@ Role = Literal["run", "learn", "serve"]
 STOP_SECONDS = 9.0
 DRAIN_SECONDS = 2.0
 """Of those, kept for open requests even if the last checkpoint is not written by then."""
-SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.0001
 """How long the learner may keep the interpreter from a waiting prediction; the default of 5 ms is felt in the tail."""
 
 

@@ -81,7 +81,7 @@ async def infer(context: Context, request: Request) -> Response:
             return Response(head, media_type="application/json")
         return Response(head + tail, headers={JSON_LENGTH: str(len(head))}, media_type="application/octet-stream")
 
-    return await worked(await body_of(request), work)
+    return await worked(context, await body_of(request), work)
 
 
 def _described(name: str, datatype: str, *shape: int) -> dict[str, Any]:

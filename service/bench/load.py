@@ -6,6 +6,7 @@ figures by holding up those behind it.
 """
 
 import asyncio
+import gc
 import json
 import subprocess
 import sys
@@ -171,5 +172,6 @@ class Client:
 
 
 if __name__ == "__main__":
+    gc.disable()  # a pause of its own would be taken for one of the server
     client = Client(Load(**json.loads(sys.argv[1])), sys.stdin.buffer.read())
     print(json.dumps(uvloop.run(client.run())._asdict()))

@@ -23,7 +23,7 @@ KEY = new_key()
 HEADERS = (("Authorization", f"Bearer {KEY}"),)
 """Of every request; whoever has no keys takes no notice."""
 EVENTS = 1000
-PACE = 20
+PACE = 200
 """Appends per second of a paced producer."""
 
 

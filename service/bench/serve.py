@@ -120,12 +120,20 @@ def _fastest(world: World) -> float:
 
 
 def _apart(world: World, rate: float, most: float) -> tuple[dict[str, Any], list[Bar]]:
-    """A learner at half its speed in one process, and a replica of it in another."""
+    """A learner at half its speed in one process, and a replica of it in another.
+
+    The bare server in the replica's place tells how much of the latency is the machine's, which has few processors.
+    """
     with world.stream("apart", FIRST_EVENTS) as stream, world.role("learn", "apart") as learner:
         _caught_up(learner, FIRST_EVENTS)
-        with world.role("serve", "apart") as ours, stream.filling(most / 2):
+        with world.role("serve", "apart") as ours, bare(world.folder) as theirs, stream.filling(most / 2):
             windows, learned = _windows(world, ours, learner, rate)
-    figures = {"latency": _latency(windows, rate), "learner": {"events per second": learned, "at most": most}}
+            machine, _ = _windows(world, theirs, learner, rate)
+    figures = {
+        "latency": _latency(windows, rate),
+        "latency of bare FastAPI in its place": _latency(machine, rate),
+        "learner": {"events per second": learned, "at most": most},
+    }
     return figures, _bars("learn and serve", windows, 10.0)
 
 
