@@ -29,7 +29,7 @@ class Api(Group):
     """Bytes of a request's body."""
     max_batch: PositiveInt = 1_000
     """Instances of one /predict/batch."""
-    max_in_flight: PositiveInt = 256
+    max_in_flight: PositiveInt = 1_024
     """Requests that are answered at the same time; one more is told 503 at once. Idle connections do not count."""
     header_seconds: float = Field(default=5.0, gt=0.0, le=3600.0)
     """Time for a request's headers, from their first byte, or from the connection on."""
