@@ -17,7 +17,7 @@ from typing import NamedTuple, cast
 
 import uvloop
 
-TICK_SECONDS = 0.0005
+TICK_SECONDS = 0.001
 LAST_SECONDS = 5.0
 """How long answers that are still due at the end are waited for."""
 HEADER_END = b"\r\n\r\n"
