@@ -9,13 +9,13 @@ import msgspec
 from service.checkpoints import NO_SEGMENTS, Fenced, Freeze, Manifest, StoreDown
 from service.settings import StoreSettings
 from service.snapshot import Encoded, Snapshot, encode
-from service.store.head import count, make_room, sealed
+from service.store.head import Entry, count, make_room, opened, sealed
 from service.store.lease import read_freeze
-from service.store.scripts import FREEZE
+from service.store.scripts import FENCE, FREEZE
 from service.store.shelf import Shelf, Writer
 
 TRIES = 20
-"""A learner writes once a second, one try takes milliseconds."""
+"""A learner writes once a second, one try takes milliseconds; from the second on it is fenced before the look."""
 
 
 class Operator:
@@ -64,8 +64,8 @@ class Operator:
         # Written once, before looking: the window in which the learner can come between is then small.
         part = shelf.put(shelf.key(f"g:{count(shelf.head()) + 1}:{commit}"), encoded)
         shelf.put_segments(segments)
-        for _ in range(TRIES):
-            held, head = shelf.look("token")
+        for overtaken in range(TRIES):
+            held, head = self._fence() if overtaken else shelf.look("token")
             parent = next((entry.manifest.commit for entry in head if entry.manifest), "")
             if after not in {None, parent}:
                 raise Fenced(f"{shelf.server.where}: generation {count(head)} was written meanwhile: look again")
@@ -92,12 +92,18 @@ class Operator:
                 raise StoreDown(f"Redis at {shelf.server.where} lost a snapshot that was being written")
         raise StoreDown(f"the checkpoints at {shelf.server.where} do not stand still: {TRIES} tries were overtaken")
 
+    def _fence(self) -> tuple[bytes, list[Entry]]:
+        """A learner that writes without a pause has to acquire anew before its next write: time enough for ours."""
+        keys = [self._shelf.key("token"), self._shelf.key("head")]
+        token, head = self._shelf.decide("fence", FENCE, keys, uuid.uuid4().hex)
+        return token, [opened(raw) for raw in head]
+
     def freeze(self) -> Freeze:
         """From now on nothing learned becomes durable until `unfreeze`; what was frozen before stays as it was."""
         shelf = self._shelf
         keys = [shelf.key("token"), shelf.key("head"), shelf.key("frozen")]
-        for _ in range(TRIES):
-            head = shelf.head()
+        for overtaken in range(TRIES):
+            head = self._fence()[1] if overtaken else shelf.head()
             word = msgspec.json.encode(Freeze(time.time(), count(head)))
             done = read_freeze(
                 shelf.decide("freeze", FREEZE, keys, word, head[0].raw if head else b"", uuid.uuid4().hex)

@@ -75,3 +75,11 @@ local counter = tonumber(string.match(redis.call('GET', KEYS[1]) or '', '^(%d+):
 redis.call('SET', KEYS[1], string.format('%.0f', counter) .. ':' .. ARGV[3])
 return ARGV[1]
 """
+
+FENCE = """
+-- KEYS token, head  ARGV nonce of the token
+local counter = tonumber(string.match(redis.call('GET', KEYS[1]) or '', '^(%d+):') or '0') + 1
+local token = string.format('%.0f', counter) .. ':' .. ARGV[1]
+redis.call('SET', KEYS[1], token)
+return {token, redis.call('LRANGE', KEYS[2], 0, -1)}
+"""

@@ -1,7 +1,7 @@
 """An operator beside a running learner: looks, restates, and fences whoever learns without touching the lease."""
 
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 from redis import Redis
@@ -73,12 +73,29 @@ def test_restated_while_somebody_writes_all_the_time(redis_url, client, operator
     thread = threading.Thread(target=learn)
     operator._settings = operator._settings.model_copy(update={"keep": 1000})
     thread.start()
-    restated = [operator.restate(whole(1000 + n)).commit for n in range(20)]
-    end.set()
-    thread.join()
+    try:
+        restated = [operator.restate(whole(1000 + n)).commit for n in range(20)]
+    finally:
+        end.set()
+        thread.join()
     kept = manifests(client)
     assert [manifest.generation for manifest in kept] == list(range(len(kept), 0, -1))
     assert sorted(manifest.commit for manifest in kept) == sorted(restated + written)
+
+
+def test_a_learner_that_writes_within_every_try_is_held_up_by_its_fence(redis_url, operator):
+    """However quick: each of its moves comes between the operator's look and the operator's commit."""
+    with closing(opened(redis_url)) as store:
+        commit = operator._shelf.commit
+
+        def overtaken(*arguments):
+            with suppress(Fenced):
+                store.save(whole(1))
+            return commit(*arguments)
+
+        operator._shelf.commit = overtaken
+        manifest = operator.restate(whole(7))
+    assert (manifest.generation, manifest.events) == (2, 7)
 
 
 def test_nothing_restated_when_redis_goes_away(client, operator):
