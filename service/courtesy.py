@@ -10,9 +10,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-LONGEST_WAIT = 0.004
+LONGEST_WAIT = 0.002
 """Seconds for which requests can hold the learner up each time: it is slowed down by load, never stopped."""
-BETWEEN_LOOKS = 4
+BETWEEN_LOOKS = 8
 """Records learned from between two looks."""
 FEW = 64
 """Records fetched at once under load: the client of a log takes milliseconds for many, and looks at nothing."""

@@ -12,10 +12,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.nesting import DEEPEST, too_deep
 from service.api.problems import Problem
+from service.api.tensors import JSON_LENGTH
 from service.keys import ANYONE, Holder, Keyring
 from service.refusals import HEADERS, ONLY_TLS, POLICY
 
-JSON_LENGTH = b"inference-header-content-length"
+TENSORS_AFTER = JSON_LENGTH.lower().encode()
 
 PLAIN = (b"", b"identity")
 """Content encodings that are none."""
@@ -148,10 +149,11 @@ class _Body:
         return {"type": "http.request", "body": body, "more_body": False}
 
     def _json(self, body: bytes) -> bytes:
-        """The part of a body that is JSON: bytes of tensors behind it may look like anything."""
-        for name, value in self._scope["headers"]:
-            if name == JSON_LENGTH and value.isdigit() and len(value) < 10:
-                return body[: int(value)]
+        """The part of a body that is JSON: under /v2 bytes of tensors can follow, and may look like anything."""
+        if self._scope["path"].startswith("/v2/"):
+            for name, value in self._scope["headers"]:
+                if name == TENSORS_AFTER and value.isdigit() and len(value) < 10:
+                    return body[: int(value)]
         return body
 
 

@@ -329,6 +329,15 @@ def test_depth_is_that_of_the_value(value, more, ascii_only):
     assert too_deep(text) == (nested(value) > DEEPEST)
 
 
+@pytest.mark.parametrize("path", ["/predict", "/predict/batch", "/v2/models/m/infer"])
+def test_only_tensors_may_follow_the_json(client, path):
+    """What a header says is not JSON is looked at all the same, but where bytes of tensors can be."""
+    body = b"{}" + b"[" * 100
+    reply = ask(client, "POST", path, "predict", body, **{"Inference-Header-Content-Length": "2"})
+    assert reply.status_code in {400, 422}
+    assert ("nested" in reply.text) == (not path.startswith("/v2/"))
+
+
 HOSTILE = {
     "open": b"[" * 1_000_000,
     "quotes": b"[" * 17 + b'"' + b'\\"' * 500_000,
