@@ -4,11 +4,13 @@ import difflib
 import importlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from learners.learner import Learner
+
+Made = TypeVar("Made", bound=BaseModel)
 
 LEARNERS = {
     "perceptron": "learners.linear.perceptron:Perceptron",
@@ -51,48 +53,58 @@ KINDS = LEARNERS | COMPOSITIONS
 
 
 def kind_class(kind: str) -> type[Learner]:
-    """The class of a kind; an unknown one is refused with the nearest."""
-    if kind not in KINDS:
-        raise ValueError(f"unknown learner '{kind}'{nearest(kind, list(KINDS))}")
-    module, name = KINDS[kind].split(":")
-    found: type[Learner] = getattr(importlib.import_module(module), name)
+    """The class of a kind of learner; an unknown one is refused with the nearest."""
+    return _class(kind, Learner, KINDS, "learner")
+
+
+def _class(kind: str, base: type[Made], kinds: Mapping[str, str], what: str) -> type[Made]:
+    if kind not in kinds:
+        raise ValueError(f"unknown {what} '{kind}'{nearest(kind, list(kinds))}")
+    module, name = kinds[kind].split(":")
+    found: type[Made] = getattr(importlib.import_module(module), name)
+    assert issubclass(found, base)
     return found
 
 
 def make(spec: Any) -> Learner:
     """A learner from itself, a mapping with `kind`, JSON text, or the shorthand `kind:name=value,name=value`."""
-    if isinstance(spec, Learner):
+    return made(spec, Learner, KINDS, "learner", "pa1:C=0.1")
+
+
+def made(spec: Any, base: type[Made], kinds: Mapping[str, str], what: str, example: str) -> Made:
+    """The same for any table of kinds."""
+    if isinstance(spec, base):
         return spec
     if isinstance(spec, str):
-        spec = _parsed(spec)
+        spec = _parsed(spec, what, example)
     if not isinstance(spec, Mapping) or not isinstance(spec.get("kind"), str):
         raise ValueError(
-            f"a learner is a mapping with a kind, or a shorthand such as pa1:C=0.1, not a {type(spec).__name__}"
+            f"a {what} is a mapping with a kind, or a shorthand such as {example}, not a {type(spec).__name__}"
         )
-    cls = kind_class(spec["kind"])
+    cls = _class(spec["kind"], base, kinds, what)
     for name in spec:
         if name not in cls.model_fields:
             raise ValueError(f"{spec['kind']} has no parameter '{name}'{nearest(name, list(cls.model_fields))}")
     try:
         return cls.model_validate(dict(spec))
     except RecursionError as error:
-        raise ValueError("the learner is nested too deeply") from error
+        raise ValueError(f"the {what} is nested too deeply") from error
     except ValidationError as error:
         raise ValueError(f"{spec['kind']}: {first_error(error)}") from error
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str, what: str, example: str) -> Any:
     if text.lstrip().startswith("{"):
         try:
             return json.loads(text)
         except (json.JSONDecodeError, RecursionError) as error:
-            raise ValueError(f"learner is not JSON: {error}") from error
+            raise ValueError(f"{what} is not JSON: {error}") from error
     kind, _, parameters = text.partition(":")
     spec: dict[str, Any] = {"kind": kind.strip()}
     for parameter in filter(None, parameters.split(",")):
         name, equals, value = parameter.partition("=")
         if not equals:
-            raise ValueError(f"'{parameter}' is not name=value, as in pa1:C=0.1")
+            raise ValueError(f"'{parameter}' is not name=value, as in {example}")
         spec[name.strip()] = _value(value.strip())
     return spec
 
