@@ -140,6 +140,10 @@ class Learner(BaseModel):
         """The weights that answer, one per slot of a stretch, as a copy."""
         raise NotImplementedError
 
+    def forget_scale(self, state: State) -> None:
+        """Statistics of features begin anew, whatever was learned stays; only a scaler has any."""
+        del state
+
     def updates(self, state: State) -> int:
         """Events that moved a weight."""
         raise NotImplementedError

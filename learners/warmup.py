@@ -1,19 +1,42 @@
 """Compile every kernel that a learner uses, on two rows: at image build (`python -m learners.warmup`) and at start."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from learners.batch import Batch
 from learners.calibration import calibrate, fresh_calibration, probabilities
-from learners.learner import Learner
+from learners.drift.detector import Detector
+from learners.drift.inputs import Inputs
+from learners.drift.registry import DETECTORS, make_detector
+from learners.evaluation import fresh_progress
+from learners.history import fresh_history
+from learners.learner import Learner, State
+from learners.outputs import predicted
+from learners.quality import assess, fresh_quality
 from learners.registry import LEARNERS, make
 
 
-def warm(learner: Learner) -> None:
-    """Run each method of a settled learner once, and the calibrator on its scores, on throw-away states."""
+def warm(learner: Learner, detectors: Iterable[Detector] = (), inputs: Inputs | None = None) -> None:
+    """Run each method of a settled learner once, and all that judges its scores, on throw-away states."""
     state, calibration, y = learner.init(3), fresh_calibration(), np.array([1.0, 0.0])
     X = Batch.from_rows([([0, 1], [1.0, 0.5]), ([0, 2], [1.0, 2.0])])
-    calibrate(calibration, y, learner.learn(state, X, y), X.weights)
+    scores = learner.learn(state, X, y)
+    p, guess = calibrate(calibration, y, scores, X.weights), predicted(scores)
     probabilities(calibration, learner.scores(state, X))
+    assess(fresh_progress(), fresh_quality(2), fresh_history(), y, guess, p)
+    for detector in detectors:
+        detector.score(_watched(detector))
+    if inputs is not None:
+        watching = inputs.init(1)
+        inputs.watch(watching, X, y, guess)
+        inputs.psi(watching)
+
+
+def _watched(detector: Detector) -> State:
+    state = detector.init()
+    detector.watch(state, np.zeros(2))
+    return state
 
 
 class Columns:
@@ -24,7 +47,7 @@ class Columns:
 
 
 def warm_all() -> None:
-    """Every registered learner, plain and inside each composition."""
+    """Every registered learner, plain and inside each composition, and every detector."""
     for kind in LEARNERS:
         leaf = make(kind).settled(Columns())
         warm(leaf)
@@ -34,6 +57,7 @@ def warm_all() -> None:
             for center in (True, False) if leaf.takes_negative() else (False,):
                 warm(make({"kind": "scaled", "center": center, "base": averaged}))
         warm(make({"kind": "one_vs_rest", "base": leaf}))
+    warm(make("pa1").settled(Columns()), map(make_detector, DETECTORS), Inputs())
 
 
 if __name__ == "__main__":

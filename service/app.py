@@ -20,14 +20,15 @@ from service.flights import Flights
 from service.follower import Follower
 from service.health import Health
 from service.keeper import Keeper
-from service.letters import Letters
+from service.letters import Letters, nowhere
 from service.listening import Admin, bound, is_loopback, keyring, make_server
 from service.metrics import Metrics, Registry
 from service.model import Model
 from service.pace import Pace
 from service.restart import Restart
+from service.log_settings import SideLog
 from service.settings import Settings
-from service.sources import check_sink, check_source, create_log, dead_url, log_name, open_sink, open_source
+from service.sources import check_sink, check_source, create_log, log_name, open_sink, open_source, url_beside
 from service.sources.contract import Options, Sink
 from service.status import status_of
 from service.store import RedisStore
@@ -66,7 +67,7 @@ class Service:
         self._decoder = Decoder(settings.features, settings.label, settings.limits, settings.names)
         try:
             with refused():
-                self.model = Model(settings.learner, settings.features, settings.label, self._decoder)
+                self.model = Model(settings.learner, settings.features, settings.label, self._decoder, settings.drift)
         except MemoryError as error:
             raise BadSettings("the state does not fit the memory: lower features.bits or label.max_classes") from error
         self._metrics = Metrics(Registry(), settings.name, kafka=settings.source.url.startswith("kafka:"))
@@ -106,7 +107,11 @@ class Service:
             Keeper(pace, self.model, self._store, restart, copies, self._metrics, self.health),
             follower,
             lambda: open_source(source.url, source.start, reading),
-            Letters(settings.name, _letters_sink(settings)),
+            Letters(
+                settings.name,
+                _side_sink(settings, settings.dead_letters, "dead_letters", ".dead"),
+                _side_sink(settings, settings.drift.alarms, "drift.alarms", ".alarms"),
+            ),
             self._metrics,
             self.health,
             until_end=until_end,
@@ -166,7 +171,7 @@ class Service:
 
     def _guarded(self) -> None:
         try:
-            warm(self.model.learner)
+            warm(self.model.learner, self.settings.drift.detectors, self.settings.drift.inputs)
             gc.collect()
             gc.freeze()  # of what is loaded by now nothing is garbage, and to look at all of it takes 60 ms
             self._work.run(self._stop)
@@ -203,17 +208,17 @@ def _appender(settings: Settings) -> Appender | None:
     return Appender(lambda: open_sink(source.url, Options(source.client, security=source.security)))
 
 
-def _letters_sink(settings: Settings) -> Callable[[], Sink | None]:
-    """How to open the log of rejected events: the configured one, or one beside the source; a file has none."""
-    source, letters = settings.source, settings.dead_letters
+def _side_sink(settings: Settings, beside: SideLog | None, field: str, ending: str) -> Callable[[], Sink | None]:
+    """How to open a log that the learner writes: the configured one, or one beside the source; a file has none."""
+    source = settings.source
     with refused():
-        url = letters.url if letters else dead_url(source.url)
+        url = beside.url if beside else url_beside(source.url, ending)
         if url is None:
-            return lambda: None
+            return nowhere
         check_sink(url)
         if log_name(url) == log_name(source.url):
-            raise BadSettings("dead_letters.url is the source's own log: rejected events would come again for ever")
-    writing = Options(source.client, security=(letters and letters.security) or source.security)
+            raise BadSettings(f"{field}.url is the source's own log: what is written there would come again for ever")
+    writing = Options(source.client, security=(beside and beside.security) or source.security)
 
     def sink() -> Sink:
         create_log(url, writing)

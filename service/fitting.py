@@ -5,16 +5,19 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from learners.calibration import Calibration, fresh_calibration, restored_calibration
 from learners.compose.one_vs_rest import OneVsRest
-from learners.evaluation import Progress, fresh_progress
+from learners.compose.scaled import Scaled
 from learners.learner import Learner, State, restore
+from learners.linear.learner import WeighingLearner
 from learners.registry import make
+from service.alarms import Alarms, read_alarms
 from service.differences import differences
+from service.drift_settings import Drift
 from service.errors import Protective
+from service.judgement import Judgement
 from service.names import Names, Table
 from service.settings import Features, Label, Limits
-from service.snapshot import NAMES, Snapshot
+from service.snapshot import ALARMS, NAMES, Snapshot
 
 REQUIRED = ("learner", "features", "label")
 """Settings that every checkpoint tells; limits came later."""
@@ -28,31 +31,32 @@ class Fitted(NamedTuple):
     """What a snapshot holds, in the forms that a model works with."""
 
     state: State
-    progress: Progress
-    calibration: Calibration
+    judgement: Judgement
+    alarms: Alarms
     names: Table
     older: bool
     """It lacks arrays that the model has, so that no delta can build on it."""
 
 
-def fitted(learner: Learner, dim: int, label: Label, names: Names, snapshot: Snapshot) -> Fitted:
+def fitted(
+    learner: Learner, dim: int, label: Label, names: Names, judgement: Judgement, snapshot: Snapshot
+) -> Fitted:
     """Take a snapshot apart; arrays that such a model cannot have are a `Mismatch`."""
-    parts: dict[str, dict[str, Any]] = {"state": {}, "progress": {}, "calibration": {}, NAMES: {}}
-    for path, array in snapshot.arrays.items():
-        part, _, name = path.partition("/")
-        parts[part][name] = array
+    arrays = snapshot.arrays
+    state_arrays: Any = {name.removeprefix("state/"): arrays[name] for name in arrays if name.startswith("state/")}
+    drift = judgement.drift.model_dump(mode="json", exclude={"alarms"})
     try:
-        state = restore(learner.init(dim), parts["state"])
-        progress: Progress = restore(fresh_progress(), parts["progress"])
-        older = not parts["calibration"]
-        calibration = fresh_calibration() if older else restored_calibration(parts["calibration"])
-        table = names.read(snapshot.arrays.get(NAMES), learned=snapshot.events > 0)
+        state = restore(learner.init(dim), state_arrays)
+        found, lacking = judgement.restored(arrays, same_drift=snapshot.model.get("drift") == drift)
+        table = names.read(arrays.get(NAMES), learned=snapshot.events > 0)
+        alarms = read_alarms(arrays[ALARMS]) if ALARMS in arrays else Alarms()
     except ValueError as error:
         raise Mismatch(f"the checkpoint is not one of this model: {error}") from error
-    seen: Any = parts["state"].get("base/seen", parts["state"].get("seen"))  # of one_vs_rest, scaled or not
-    if (progress.recent > 1).any() or (label.classes == "grow" and seen[len(snapshot.classes) :].any()):
-        raise Mismatch("the checkpoint is not one of this model: it has outcomes or classes that cannot be")
-    return Fitted(state, progress, calibration, table, older or names.kept != (NAMES in snapshot.arrays))
+    seen: Any = state_arrays.get("base/seen", state_arrays.get("seen"))  # of one_vs_rest, scaled or not
+    if label.classes == "grow" and seen[len(snapshot.classes) :].any():
+        raise Mismatch("the checkpoint is not one of this model: it has classes that cannot be")
+    older = lacking or ALARMS not in arrays or names.kept != (NAMES in arrays)
+    return Fitted(state, found, alarms, table, older)
 
 
 def check_settings(mine: dict[str, Any], snapshot: Snapshot) -> None:
@@ -60,9 +64,30 @@ def check_settings(mine: dict[str, Any], snapshot: Snapshot) -> None:
     if missing := [part for part in REQUIRED if part not in snapshot.model]:
         raise Mismatch(f"the checkpoint does not say with which settings of '{missing[0]}' it was made")
     theirs = {part: _read_today(part, made_with) for part, made_with in snapshot.model.items()}
+    acting = [settings for settings in (mine["drift"], theirs.get("drift")) if settings and _acts(settings)]
+    if not acting:
+        theirs.pop("drift", None)  # who only looks may look differently
+    else:
+        theirs.setdefault("drift", Drift().model_dump(mode="json", exclude={"alarms"}))
     if different := differences({part: mine.get(part) for part in theirs}, theirs):
         told = " ".join("; ".join(different).split())[:500]
         raise Mismatch(f"the checkpoint was made with other settings: {told}; use another `name`, or the old settings")
+
+
+def _acts(drift: Any) -> bool:
+    return isinstance(drift, dict) and bool(drift.get("on_error") or drift.get("on_inputs"))
+
+
+def check_actions(learner: Learner, drift: Drift) -> None:
+    """An action that would do nothing is refused."""
+    actions = {*drift.on_error, *drift.on_inputs}
+    leaf: Any = learner
+    while hasattr(leaf, "base"):
+        leaf = leaf.base
+    if "raise" in actions and not isinstance(leaf, WeighingLearner):
+        raise ValueError(f"drift: raise makes events count more, but {leaf.kind} cannot weigh events")
+    if "reset_scaler" in actions and not isinstance(learner, Scaled):
+        raise ValueError("drift: reset_scaler needs a learner of kind scaled")
 
 
 def check_classes(learner: Learner, label: Label) -> None:
@@ -87,8 +112,9 @@ def _read_today(part: str, made_with: Any) -> Any:
         "features": Features.model_validate,
         "label": Label.model_validate,
         "limits": Limits.model_validate,
+        "drift": Drift.model_validate,
     }
     try:
-        return readers[part](made_with).model_dump(mode="json") if part in readers else made_with
+        return readers[part](made_with).model_dump(mode="json", exclude={"alarms"}) if part in readers else made_with
     except ValueError:
         return made_with

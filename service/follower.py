@@ -67,6 +67,7 @@ class Follower:
             if found is None:
                 return
             manifest, snapshot, _ = found
+        self._metrics.took_over(serving, manifest)
         self._model.restore(snapshot, manifest)
         self._health.checkpoint = manifest
         if manifest is newest:

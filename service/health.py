@@ -1,13 +1,27 @@
 """What the working threads know of themselves, for `/status`, `/readyz`, `/metrics`, the watchdog and the live line."""
 
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from service.checkpoints import Manifest
 from service.courtesy import Courtesy
+from service.sources.contract import Record
+
+
+LAST_REJECTS = 16
+
+
+class Rejected(NamedTuple):
+    """Where a rejected event lies, and why; what it held is for the dead-letter log alone."""
+
+    reason: str
+    partition: str
+    position: str
+    at: float
 
 
 @dataclass
@@ -26,6 +40,8 @@ class Health:
     """The newest generation written or loaded."""
     lease_held: bool = False
     frozen: bool = False
+    rejects: deque[Rejected] = field(default_factory=lambda: deque(maxlen=LAST_REJECTS))
+    """The last ones of this process."""
     lost: int = 0
     """Events that this process passed over, since the log had lost them."""
     in_log_until: float = float("inf")
@@ -38,6 +54,10 @@ class Health:
 
     confirmed_at: float | None = None
     """On a replica: when the store last said that what is served is the newest generation."""
+
+    def rejected(self, rejects: Sequence[tuple[Record, str]]) -> None:
+        now = time.time()
+        self.rejects.extend(Rejected(why, where.partition, where.position, now) for where, why in rejects[-LAST_REJECTS:])
 
     @property
     def stale_seconds(self) -> float:

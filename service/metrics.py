@@ -17,8 +17,11 @@ from prometheus_client import (
     generate_latest,
 )
 
+from service.answers import Outcome
+from service.checkpoints import Manifest
 from service.health import Health
 from service.model import Model
+from service.quality_metrics import QualityMetrics
 from service.reasons import REASONS
 from service.refusals import REFUSALS
 from service.sources.contract import Loss
@@ -27,6 +30,8 @@ cast("Callable[[], None]", disable_created_metrics)()  # a second series beside 
 
 PREDICT_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 CHECKPOINT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+UPDATE_BUCKETS = (1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 1e-2)
+AGE_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, 3600.0, 86400.0)
 PARTITIONS = 256
 """With more partitions than this their lag is summed under the label `all`."""
 
@@ -62,7 +67,6 @@ class Metrics:
         self._answered: dict[int, Counter] = {}
         self._model_events = gauge("model_events", "Events the model has learned, restored ones included.")
         self._model_errors = gauge("model_errors", "Errors over those events.")
-        self._error_ratio = gauge("error_ratio", "Share of events predicted wrongly before learning.", "window")
         self._norm = gauge("weight_norm", "Euclidean norm of the weights.")
         self._dropped = gauge("dropped_updates", "Updates dropped, since a weight would have left the safe range.")
         self._lag = gauge("lag_events", "Events in the log that are not learned yet.", "partition")
@@ -71,6 +75,7 @@ class Metrics:
         self._size = gauge("checkpoint_size_bytes", "Size of that generation.")
         self._uncheckpointed = gauge("uncheckpointed_events", "Events learned since that generation.")
         self._lost = counter("events_lost_total", "Events passed over, since the log had lost them.", "reason")
+        self._rollbacks = counter("rollbacks_total", "Times an earlier generation was taken up by an operator's word.")
         self._corrupt = counter("checkpoint_corrupt_total", "Generations found damaged and passed over.")
         self._fenced = counter("fenced_total", "Times the store was found in other hands or with another history.")
         self._lease = gauge("lease_held", "Whether this process is the learner that may write.")
@@ -81,13 +86,22 @@ class Metrics:
         self._age = gauge("predict_model_age_seconds", "Age of the state that predictions are made with.")
         self._stale = gauge("predict_model_stale_seconds", "For how long there may have been a newer one to serve.")
         self._ready = gauge("ready", "Whether predictions are served.")
+        self._started = gauge("start_time_seconds", "When this process began.")
         self._build = gauge("build_info", "Always 1.", "version")
         self.checkpoint_seconds = histogram("checkpoint_seconds", "Time to write a checkpoint.", CHECKPOINT_BUCKETS)
         self.checkpoint_pause_seconds = histogram(
             "checkpoint_pause_seconds", "Time that learning stands still for a checkpoint.", CHECKPOINT_BUCKETS
         )
+        self._update_seconds = histogram(
+            "update_seconds", "Time to predict, count and learn, per event of a batch.", UPDATE_BUCKETS
+        )
+        self._event_age = histogram(
+            "event_age_seconds", "From the log's own time stamp until learned: the last record of each batch.", AGE_BUCKETS
+        )
         self.predict_seconds = histogram("predict_seconds", "Time to answer a prediction request.", PREDICT_BUCKETS)
 
+        self._quality = QualityMetrics(model, counter, gauge)
+        self._started.labels(model).set(time.time())
         self._build.labels(model, version("onepass")).set(1)
         self._refusals = {reason: refusals.labels(model, reason) for reason in REFUSALS}
         for reason in REASONS:
@@ -98,13 +112,19 @@ class Metrics:
             self._lost.labels(model, loss)
         for failure in ("down", "fenced", "copy"):
             self._checkpoint_failures.labels(model, failure)
-        for counted in (self._errors, self._updates, self._corrupt, self._fenced):
+        for counted in (self._errors, self._updates, self._corrupt, self._fenced, self._rollbacks):
             counted.labels(model)  # a series from the start, so that its first increase is seen
 
-    def learned(self, events: int, errors: int, updates: int) -> None:
-        self._events.labels(self._model, "learned").inc(events)
-        self._errors.labels(self._model).inc(errors)
-        self._updates.labels(self._model).inc(updates)
+    def learned(self, outcome: Outcome, written: float | None = None) -> None:
+        """A batch, the last record of which came into the log at that time."""
+        self._events.labels(self._model, "learned").inc(outcome.learned)
+        self._errors.labels(self._model).inc(outcome.errors)
+        self._updates.labels(self._model).inc(outcome.updates)
+        self._quality.learned(outcome)
+        if outcome.learned:
+            self._update_seconds.observe(outcome.seconds / outcome.learned)
+        if written is not None:
+            self._event_age.observe(max(0.0, time.time() - written))
 
     def rejected(self, reasons: list[str]) -> None:
         self._events.labels(self._model, "rejected").inc(len(reasons))
@@ -113,6 +133,11 @@ class Metrics:
 
     def lost(self, events: int, reason: Loss) -> None:
         self._lost.labels(self._model, reason).inc(events)
+
+    def took_over(self, before: Manifest | None, manifest: Manifest) -> None:
+        """Another generation is gone on from or served; one that an operator went back to is told."""
+        if before is not None and before.commit != manifest.commit and manifest.origin.startswith("rollback"):
+            self._rollbacks.labels(self._model).inc()
 
     def fenced(self) -> None:
         self._fenced.labels(self._model).inc()
@@ -140,8 +165,7 @@ class Metrics:
         events = int(progress.events[0])
         self._model_events.labels(self._model).set(events)
         self._model_errors.labels(self._model).set(int(progress.errors[0]))
-        self._error_ratio.labels(self._model, "cumulative").set(progress.error_rate)
-        self._error_ratio.labels(self._model, "1000").set(progress.recent_error_rate)
+        self._quality.set(model)
         self._norm.labels(self._model).set(model.norm())
         self._dropped.labels(self._model).set(model.dropped())
         self._source_up.labels(self._model).set(health.source_up)

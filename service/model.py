@@ -1,81 +1,58 @@
 """`Model`: a learner, its state, its classes and its honest counts, behind one lock."""
 
-import math
 import threading
 import time
 from collections.abc import Sequence
-from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from learners.batch import Array, Batch
-from learners.calibration import calibrate, fresh_calibration, probabilities
-from learners.evaluation import fresh_progress, record
+from learners.calibration import Calibration, probabilities
+from learners.evaluation import Progress
 from learners.kernels import ACCEPTED, REFUSALS
+from learners.quality import MAJORITY
 from learners.learner import REWROTE, Learner, flatten, slot_arrays
-from learners.outputs import predicted
+from service.alarms import Alarm, Alarms
+from service.answers import Outcome, Prediction, Served, predictions
 from service.checkpoints import Manifest
+from service.drift_settings import Drift
 from service.events import Decoder, Event, batch
-from service.fitting import Mismatch, check_classes, check_settings, fitted
+from service.fitting import Mismatch, check_actions, check_classes, check_settings, fitted
+from service.judgement import Judgement, Sign
 from service.labels import Labels
 from service.lineage import Lineage
+from service.reaction import STRETCH, carried_out, decided
 from service.settings import Features, Label
-from service.snapshot import NAMES, SLOTS, Snapshot
-from service.sources.contract import Bookmark
+from service.snapshot import ALARMS, NAMES, SLOTS, Snapshot
+from service.sources.contract import Bookmark, Record
 from service.touched import Touched, frozen
 
-SLICE = 64
-"""Rows learned while a prediction waits."""
-
-
-class Outcome(NamedTuple):
-    """What became of a batch of events."""
-
-    learned: int
-    errors: int
-    updates: int
-    refused: list[tuple[int, str]]
-    """Place in the batch and reason of each event that was not learned."""
-
-
-class Prediction(NamedTuple):
-    label: str | int | None
-    score: float | None
-    """Of the positive class, or of the label answered with."""
-    probability: float | None
-    """Calibrated: that the event is of the positive class; of several classes, that the label is right."""
-    scores: dict[str, float] | None = None
-    """Of every class seen so far, when there are several."""
-
-
-class Served(NamedTuple):
-    """Which state an answer is of: what a replica serves can be had again from its generation."""
-
-    version: int
-    """Events learned before."""
-    generation: int
-    """The newest checkpoint; on a replica the very one that answers."""
-    made: float
-    """When that state came to be, in seconds since the epoch."""
+WATCHED = Drift()
 
 
 class Model:
-    """Learns and predicts; learning holds the lock for a slice of rows at most, so predictions wait microseconds."""
+    """Learns and predicts; learning holds the lock for a stretch of rows at most, so predictions wait microseconds."""
 
-    def __init__(self, learner: Learner, features: Features, label: Label, decoder: Decoder) -> None:
+    def __init__(
+        self, learner: Learner, features: Features, label: Label, decoder: Decoder, drift: Drift = WATCHED
+    ) -> None:
         check_classes(learner, label)
+        check_actions(learner, drift)
         self.learner = learner.settled(decoder.slots)
         self.made_with: dict[str, Any] = {
             "learner": self.learner.model_dump(mode="json"),
             "features": features.model_dump(mode="json"),
             "label": label.model_dump(mode="json"),
             "limits": decoder.limits.model_dump(mode="json"),
+            "drift": drift.model_dump(mode="json", exclude={"alarms"}),
         }
         self._dim = decoder.slots.dim
         self.names = decoder.names
         self._label = label
+        self._drift = drift
+        self.columns = len(decoder.slots.columns)
         self._lock = self.still = threading.RLock()  # for whoever looks at several things of one state
         self._slot_arrays = frozenset(f"state/{name}" for name in slot_arrays(self.learner))
         self.reset()
@@ -84,46 +61,71 @@ class Model:
         """Become a model that has learned nothing."""
         with self._lock:
             self.state = self.learner.init(self._dim)
-            self.progress = fresh_progress()
-            self.calibration = fresh_calibration()
+            classes = 0 if self._label.classes == "binary" else self._label.max_classes
+            self.judgement = Judgement(self._drift, classes, self.columns)
+            self.alarms = Alarms()
             self.labels = Labels(self._label)
             self.rejects: dict[str, int] = {}
             self.names.become()
             self._touched = Touched(self._dim)
             self._generation, self._made = 0, time.time()
 
-    def learn(self, events: Sequence[Event]) -> Outcome:
+    @property
+    def progress(self) -> Progress:
+        return self.judgement.progress
+
+    @property
+    def calibration(self) -> Calibration:
+        return self.judgement.calibration
+
+    def learn(self, events: Sequence[Event], origins: Sequence[Record] = ()) -> Outcome:
         """Predict, count, update, in order; an event that cannot be learned changes nothing and is named.
 
-        A waiting prediction waits for one slice: by the learners' second law cuts change nothing.
+        A waiting prediction waits for one stretch: by the learners' second law cuts change nothing. The origins are the
+        events' records, by which alarms say where they are.
         """
+        began = time.perf_counter()
         X = batch(events)
         codes = self.learner.refusals(X).tolist()
-        errors, updates, refused = 0, self.updates(), []
-        for first in range(0, len(events), SLICE):
-            places = range(first, min(len(events), first + SLICE))
+        missed = self.judgement.quality.totals[MAJORITY:].copy()
+        errors, updates, first = 0, self.updates(), 0
+        refused: list[tuple[int, str]] = []
+        alarms: list[Alarm] = []
+        while first < len(events):
             with self._lock:
+                places = range(first, min(len(events), first + STRETCH - int(self.progress.events[0]) % STRETCH))
                 numbers = [
                     self.labels.taught(events[place].label, events[place].weight) if codes[place] == ACCEPTED else None
                     for place in places
                 ]
-                errors += self._learn(X.rows(places.start, places.stop), numbers)
+                learned = [place for place, number in zip(places, numbers, strict=True) if number is not None]
+                wrong, signs = self._learn(X.rows(places.start, places.stop), numbers)
+                before = int(self.progress.events[0]) - len(learned)
+                for sign in signs:
+                    origin = origins[learned[sign.row]] if origins else None
+                    feature = self.named(sign.slot) if sign.slot else ""
+                    alarms.append(decided(self.judgement, sign, before + sign.row + 1, origin, feature))
+                    self.alarms.add(alarms[-1])
+            errors += wrong
             if None in numbers:
                 unknown = [place for place, number in zip(places, numbers, strict=True) if number is None]
                 refused += [(place, REFUSALS[codes[place]] or "label") for place in unknown]
-        return Outcome(len(events) - len(refused), errors, self.updates() - updates, refused)
+            first = places.stop
+        missed = self.judgement.quality.totals[MAJORITY:] - missed
+        updates, seconds = self.updates() - updates, time.perf_counter() - began
+        return Outcome(len(events) - len(refused), errors, updates, *missed.tolist(), refused, alarms, seconds)
 
-    def _learn(self, X: Batch, numbers: list[float | None]) -> int:
+    def _learn(self, X: Batch, numbers: list[float | None]) -> tuple[int, list[Sign]]:
         if None in numbers:
             X = X.where(np.array([number is not None for number in numbers], np.bool_))
         y = np.array([number for number in numbers if number is not None], np.float64)
         self._touched.add(X.indices)
+        X, rewrote = carried_out(self.judgement, self.learner, self.state, X)
         scores, moved = self.learner.learn_rows(self.state, X, y)
-        if (moved & REWROTE).any():
+        if rewrote or (moved & REWROTE).any():
             self._touched.everything = True
-        calibrate(self.calibration, y, scores, X.weights)
         self._made = time.time()
-        return record(self.progress, y, scores)
+        return self.judgement.judge(X, y, scores)
 
     def count_rejects(self, reasons: Sequence[str]) -> None:
         """Rejected events are part of the history, so their counts are checkpointed with it."""
@@ -138,16 +140,9 @@ class Model:
         rows = X.where(np.array(codes) == ACCEPTED) if any(codes) else X
         with self._lock:
             scores = self.learner.score_rows(self.state, rows)
-            sure = probabilities(self.calibration, scores).tolist()
+            sure = probabilities(self.calibration, scores)
             names, served = self.labels, self._served()
-        best = scores if scores.ndim == 1 else scores.max(axis=1, initial=-np.inf)
-        by_class = repeat(None) if scores.ndim == 1 else (_by_class(names.names, row) for row in scores)
-        answers = (
-            Prediction(names.label(guess), _finite(score), _finite(probability), scored)
-            for guess, score, probability, scored in zip(
-                predicted(scores).tolist(), best.tolist(), sure, by_class, strict=False
-            )
-        )
+        answers = predictions(scores, sure, names)
         return served, [next(answers) if code == ACCEPTED else REFUSALS[code] for code in codes]
 
     def served(self) -> Served:
@@ -186,6 +181,10 @@ class Model:
         with self._lock:
             return self.learner.dropped(self.state)
 
+    def named(self, slot: int) -> str:
+        """What a feature is called; two names where they collide."""
+        return " or ".join(self.names.of(slot)) or f"slot {slot}"
+
     def norm(self) -> float:
         """Euclidean norm of the weights."""
         with self._lock:
@@ -193,8 +192,7 @@ class Model:
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """All that is learned and counted, by the names it has in a snapshot; not copied."""
-        parts = (("state", self.state), ("progress", self.progress), ("calibration", self.calibration))
-        return {name: array for part, arrays in parts for name, array in flatten(arrays, f"{part}/").items()}
+        return flatten(self.state, "state/") | self.judgement.arrays()
 
     def snapshot(self, bookmark: Bookmark, lineage: Lineage, *, whole: bool) -> Snapshot:
         """A copy between two events, or of what has changed since the last one or since `restore`: learning pauses.
@@ -207,6 +205,7 @@ class Model:
             copied = frozen(self._arrays(), self._slot_arrays, self._touched.take())
             if self.names.kept:
                 copied.arrays[NAMES] = self.names.taken(whole=SLOTS not in copied.arrays)
+            copied.arrays[ALARMS] = self.alarms.array()
             classes, rejects = list(self.labels.names), dict(self.rejects)
         return Snapshot(self.made_with, classes, bookmark, lineage, rejects, None, copied.arrays, copied.sliced)
 
@@ -220,9 +219,9 @@ class Model:
     def restore(self, snapshot: Snapshot, manifest: Manifest | None = None) -> None:
         """Become what the snapshot holds, whole and at once; one that does not fit is a `Mismatch`."""
         self.check(snapshot)
-        found = fitted(self.learner, self._dim, self._label, self.names, snapshot)
+        found = fitted(self.learner, self._dim, self._label, self.names, self.judgement, snapshot)
         with self._lock:
-            self.state, self.progress, self.calibration = found.state, found.progress, found.calibration
+            self.state, self.judgement, self.alarms = found.state, found.judgement, found.alarms
             self.labels, self.rejects = Labels(self._label, snapshot.classes), dict(snapshot.rejects)
             self.names.become(found.names)
             self._touched.take()
@@ -233,16 +232,8 @@ class Model:
     def check(self, snapshot: Snapshot) -> None:
         """Refuse other settings, strange arrays and classes that cannot be; their shapes are seen by `restore`."""
         check_settings(self.made_with, snapshot)
-        if strange := sorted(snapshot.arrays.keys() - self._arrays().keys() - {NAMES}):
+        known = {*self._arrays(), NAMES, ALARMS}
+        if strange := sorted(name for name in snapshot.arrays.keys() - known if not name.startswith("drift/")):
             raise Mismatch(f"the checkpoint has an array that this model has not: {strange[0][:80]!r}")
         if wrong := self.labels.wrong(snapshot.classes):
             raise Mismatch(f"the checkpoint is not one of this model: {wrong}")
-
-
-def _by_class(names: list[str], scores: Array) -> dict[str, float]:
-    """Of the classes seen so far; the others have columns too, at −inf."""
-    return {name: score for name, score in zip(names, scores.tolist(), strict=False) if score > -np.inf}
-
-
-def _finite(score: float) -> float | None:
-    return score if math.isfinite(score) else None

@@ -71,6 +71,7 @@ class Restart:
         for broken in found.broken:
             log.error("%s; an older generation is used", broken)
             self._metrics.checkpoint_corrupt()
+        self._metrics.took_over(self._health.checkpoint, found.manifest)
         self._model.restore(found.snapshot, found.manifest)
         self._health.checkpoint = found.manifest
         log.info("restored generation %s: %s events", found.manifest.generation, f"{found.snapshot.events:,}")

@@ -28,6 +28,8 @@ LONGEST_HEADER = 64 * 1024 * 1024
 SLOTS = "slots"
 NAMES = "names"
 """Names of slots, as lines; a delta has those that came since the snapshot before it."""
+ALARMS = "alarms"
+"""The newest alarms, as JSON."""
 COUNTS = ("progress/events", "progress/errors")
 """Arrays that every snapshot has, of one number each: never below 0, nor more errors than events."""
 

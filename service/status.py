@@ -4,6 +4,7 @@ from typing import Any
 
 from service.health import Health
 from service.model import Model
+from service.quality_report import drift_of, quality_of
 from service.settings import Settings
 
 SHOWN = 100
@@ -18,8 +19,11 @@ def status_of(settings: Settings, model: Model, health: Health) -> dict[str, Any
         "learner": model.made_with["learner"],
         "features": {"flat": settings.features.flat, "columns": settings.features.columns[:SHOWN]},
         **counts_of(model),
+        "quality": quality_of(model),
+        "drift": drift_of(model),
         "lag": sum(health.lag.values()) if health.lag else None,
         "lost": health.lost,
+        "last_rejects": [reject._asdict() for reject in health.rejects],
         "frozen": health.frozen,
         "ready": health.ready,
         "trouble": health.trouble,

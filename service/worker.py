@@ -185,14 +185,14 @@ class Worker:
             else:
                 events.append(event)
                 origins.append(record)
-        outcome = self._model.learn(events)
+        outcome = self._model.learn(events, origins)
         rejects += [(origins[place], reason) for place, reason in outcome.refused]
         reasons = [reason for _, reason in rejects]
         self._model.count_rejects(reasons)
-        self._metrics.learned(outcome.learned, outcome.errors, outcome.updates)
+        self._metrics.learned(outcome, records[-1].written)
         self._metrics.rejected(reasons)
-        for record, reason in rejects:
-            self._letters.add(record, reason)
+        self._health.rejected(rejects)
+        self._letters.post(rejects, outcome.alarms)
 
     def _look_around(self, source: Source, *, moved: bool) -> None:
         """After each call to the log: what it passed over, where it stands, and whether it is to be left."""

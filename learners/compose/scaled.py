@@ -119,6 +119,10 @@ class Scaled(Learner):
     def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
         return self.base.weights(state.base, column, slots)
 
+    def forget_scale(self, state: State) -> None:
+        for array in (state.events, state.K, state.K2, state.mean, state.spread, state.upto):
+            array[:] = 0
+
     def updates(self, state: State) -> int:
         return self.base.updates(state.base)
 

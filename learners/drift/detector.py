@@ -5,12 +5,13 @@ Four laws hold bit for bit: (1) what `watch` says of a value depends on that val
 writes nothing. After an alarm a detector begins anew by itself, so that one change is one alarm.
 """
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from learners.batch import Array, Flags
-from learners.learner import State
+from learners.learner import State, restore
 
 NOTHING, WARNING, ALARM = 0, 1, 2
 """What a detector says after a value."""
@@ -25,7 +26,7 @@ class Watched(NamedTuple):
 
 
 class Detector(BaseModel):
-    """Subclasses give `init`, `watch` and `score`."""
+    """Subclasses give `init`, `watch`, `possible` and `score`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
@@ -40,6 +41,17 @@ class Detector(BaseModel):
     def watch(self, state: State, values: Array) -> Watched:
         """Value by value (an error is 1, a hit 0): take it in, then say whether the stream has changed."""
         raise NotImplementedError
+
+    def possible(self, state: State) -> bool:
+        """Whether values could have led to this state: a kernel indexes without looking."""
+        raise NotImplementedError
+
+    def restored(self, arrays: dict[str, NDArray[Any]]) -> State:
+        """The inverse of `flatten`; what no values could have led to is refused."""
+        state = restore(self.init(), arrays)
+        if not self.possible(state):
+            raise ValueError(f"it has a state of {self.kind} that cannot be")
+        return state
 
     def score(self, state: State) -> float:
         """How near an alarm is, from 0 (nothing speaks for one) to 1 (the next doubt is one)."""

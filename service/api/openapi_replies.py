@@ -27,6 +27,7 @@ TEXT: Schema = {"type": "string"}
 NAME: Schema = {"type": "string", "minLength": 1}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 SECONDS: Schema = {"type": "number", "minimum": 0}
+NUMBER: Schema = {"type": ["number", "null"]}
 RATE: Schema = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
 TRUE: Schema = {"const": True}
 DATATYPE: Schema = {"enum": ["BYTES", "FP64"]}
@@ -74,6 +75,9 @@ SCHEMAS: dict[str, Schema] = {
         rejects_by_reason={"type": "object", "additionalProperties": COUNT},
         lag={"type": ["integer", "null"], "minimum": 0},
         lost=COUNT,
+        last_rejects=_list(_exactly(reason=NAME, partition=NAME, position=NAME, at=SECONDS)),
+        quality=_of("Quality"),
+        drift=_of("Drift"),
         frozen={"type": "boolean"},
         ready={"type": "boolean"},
         trouble=TEXT,
@@ -84,6 +88,48 @@ SCHEMAS: dict[str, Schema] = {
             state_digest={"type": ["string", "null"]},
         ),
     ),
+    "Quality": _exactly(
+        error_rate_fading=RATE,
+        log_loss=NUMBER,
+        log_loss_fading=NUMBER,
+        calibration_error=RATE,
+        kappa=NUMBER,
+        kappa_temporal=NUMBER,
+        kappa_majority=NUMBER,
+        kappa_temporal_last_1000=NUMBER,
+        kappa_majority_last_1000=NUMBER,
+        baselines=_exactly(majority=_of("Baseline"), no_change=_of("Baseline")),
+        classes=_list(
+            _exactly(
+                label={"type": ["string", "integer", "null"]},
+                events=COUNT,
+                predicted=COUNT,
+                precision=RATE,
+                recall=RATE,
+                f1=RATE,
+            )
+        ),
+    ),
+    "Baseline": _exactly(error_rate=RATE, error_rate_last_1000=RATE),
+    "Drift": _exactly(
+        detectors=_list(_exactly(detector=NAME, score=RATE, alarms=COUNT)),
+        features=_list(_exactly(feature=NAME, psi=SECONDS)),
+        raised_for=COUNT,
+        alarms=_list(_of("Alarm")),
+    ),
+    "Alarm": _exactly(
+        event=COUNT,
+        detector=NAME,
+        series=NAME,
+        change={"enum": ["worse", "better", "moved"]},
+        size=SECONDS,
+        partition=TEXT,
+        position=TEXT,
+        actions=_list({"enum": ["raise", "reset_scaler"]}),
+        at=SECONDS,
+    ),
+    "History": _exactly(whole=_of("Curve"), latest=_of("Curve"), alarms=_list(_of("Alarm"))),
+    "Curve": _exactly(events=_list(COUNT), errors=_list(COUNT), majority=_list(COUNT), no_change=_list(COUNT)),
     "OpenApi": {
         "type": "object",
         "required": ["openapi", "info", "paths"],

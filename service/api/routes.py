@@ -53,6 +53,7 @@ ROUTES = (
     Route("GET", "/weights", "metrics", explanations.weights, None, "Weights", query=("top", "classes")),
     Route("GET", "/learners", "metrics", explanations.learners, None, "Learners"),
     Route("GET", "/status", "metrics", views.status, None, "Status"),
+    Route("GET", "/history", "metrics", views.history, None, "History"),
     Route("GET", "/metrics", "metrics", views.metrics, None, "text"),
     Route("GET", "/openapi.json", "metrics", views.openapi, None, "OpenApi"),
     Route("GET", "/", None, page.page, None, "html"),

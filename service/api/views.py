@@ -5,6 +5,7 @@ from starlette.responses import Response
 
 from service.api.context import Context
 from service.api.problems import Problem, json_reply
+from service.quality_report import history_of
 from service.status import status_of
 
 
@@ -32,6 +33,12 @@ async def status(context: Context, request: Request) -> Response:
     """What was learned, how well, and how far behind the log it is."""
     del request
     return json_reply(status_of(context.settings, context.model, context.health))
+
+
+async def history(context: Context, request: Request) -> Response:
+    """How errors have grown beside those of the baselines, and where drift was found."""
+    del request
+    return json_reply(history_of(context.model))
 
 
 async def metrics(context: Context, request: Request) -> Response:

@@ -11,7 +11,7 @@ from service.cli.shaping import add_file_flags, scanned
 from service.cli.tables import counted
 from service.errors import BadSettings, refused
 from service.files import events
-from service.settings import without_password
+from service.log_settings import without_password
 from service.sources import create_log, open_sink
 from service.sources.contract import Entry, SourceDown
 

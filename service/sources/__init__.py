@@ -86,12 +86,12 @@ def create_log(url: str, options: Options = PLAIN, partitions: int = 1) -> bool:
     return cast("bool", create(*_server_and_name(address), options.security, partitions))
 
 
-def dead_url(source_url: str) -> str | None:
-    """Where what a source rejects goes unless told otherwise; a file has no such place."""
+def url_beside(source_url: str, ending: str) -> str | None:
+    """The address of a log beside a source, for what is written unless told otherwise where; a file has no such place."""
     address = _split(source_url)
     if address.scheme == "file":
         return None
-    return address._replace(path=address.path + ".dead").geturl()
+    return address._replace(path=address.path + ending).geturl()
 
 
 def _split(url: str) -> SplitResult:

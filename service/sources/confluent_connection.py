@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from service.settings import Security
+from service.log_settings import Security
 from service.sources.contract import SourceDown
 from service.sources.kafka_security import authentication_failed, for_confluent, knock
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from service.errors import Protective
-from service.settings import Security
+from service.log_settings import Security
 
 Positions = dict[str, str]
 """Next position per partition."""
@@ -76,6 +76,8 @@ class Record(NamedTuple):
     position: str
     after: str
     value: bytes
+    written: float | None = None
+    """When the log says that it came, in seconds since the epoch."""
 
 
 class Entry(NamedTuple):

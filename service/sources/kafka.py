@@ -17,7 +17,7 @@ from kafka.errors import (  # type: ignore[import-untyped]
 )
 from kafka.net.compat import KafkaNetClient  # type: ignore[import-untyped]
 
-from service.settings import Security
+from service.log_settings import Security
 from service.sources.contract import Entry, Options, Place, SourceDown
 from service.sources.kafka_batches import find_unreadable
 from service.sources.kafka_client import BadBatch, OutOfRange

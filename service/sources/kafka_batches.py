@@ -14,7 +14,7 @@ from kafka.protocol.consumer import FetchRequest  # type: ignore[import-untyped]
 from kafka.record import MemoryRecords  # type: ignore[import-untyped]
 from kafka.structs import TopicPartition  # type: ignore[import-untyped]
 
-from service.settings import Security
+from service.log_settings import Security
 from service.sources import kafka_codecs
 from service.sources.contract import SourceDown
 from service.sources.kafka_security import for_kafka_python

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from kafka import KafkaAdminClient, TopicPartition  # type: ignore[import-untyped]
 from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 
-from service.settings import Security
+from service.log_settings import Security
 from service.sources.contract import Options
 from service.sources.kafka_security import for_kafka_python
 

@@ -224,7 +224,8 @@ class KafkaLog:
                 continue
             self._next[partition] = offset + 1
             self._last[partition] = message
-            records.append(Record(str(partition), str(offset), str(offset + 1), message.value or b""))
+            written = message.timestamp / 1000.0 if message.timestamp > 0 else None
+            records.append(Record(str(partition), str(offset), str(offset + 1), message.value or b"", written))
         return records
 
     def _move(self, partition: int, at: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka.net.sasl import get_sasl_mechanism  # type: ignore[import-untyped]
 
-from service.settings import Security
+from service.log_settings import Security
 from service.sources.contract import SourceDown
 from service.sources.kafka_security import authentication_failed, for_kafka_python, tls_of
 

@@ -7,7 +7,7 @@ import socket
 import ssl
 from contextlib import suppress
 
-from service.settings import Security
+from service.log_settings import Security
 from service.sources.contract import SourceDown
 
 CONNECT_SECONDS = 1.0

@@ -3,7 +3,7 @@
 from kafka import KafkaAdminClient  # type: ignore[import-untyped]
 from kafka.errors import KafkaError, KafkaTimeoutError, TopicAlreadyExistsError  # type: ignore[import-untyped]
 
-from service.settings import Security
+from service.log_settings import Security
 from service.sources.contract import SourceDown
 from service.sources.kafka_login import why_down
 from service.sources.kafka_security import for_kafka_python, knock

@@ -225,7 +225,8 @@ class State(NamedTuple):
 def _records(found: Iterable[tuple[bytes, Mapping[bytes, bytes]]]) -> Iterator[Record]:
     for name, fields in found:
         position = _text(name)
-        yield Record(PARTITION, position, position, fields.get(b"value", b""))
+        written = int(position.partition("-")[0]) / 1000.0
+        yield Record(PARTITION, position, position, fields.get(b"value", b""), written)
 
 
 def _checksum(fields: Mapping[bytes, bytes]) -> int:

@@ -18,7 +18,8 @@ from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
 from service.errors import BadSettings
-from service.settings import StoreSettings, without_password
+from service.log_settings import without_password
+from service.settings import StoreSettings
 from service.store.trouble import Translator
 
 # Without annotations in redis-py.

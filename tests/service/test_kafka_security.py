@@ -18,7 +18,7 @@ from test_source_contract import take, values
 
 from service.embedded.kafka import kafka_broker
 from service.embedded.process import HOST, EmbeddedError, free_port
-from service.settings import Security
+from service.log_settings import Security
 from service.sources import create_log, open_sink, open_source
 from service.sources.contract import Entry, Options, SourceDown
 

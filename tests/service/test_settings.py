@@ -8,7 +8,8 @@ import yaml
 from learners.learner import Learner
 from service.configuration import NOT_SETTINGS, load
 from service.errors import BadSettings, refused
-from service.settings import Address, Features, Limits, Settings, without_password
+from service.log_settings import Address, without_password
+from service.settings import Features, Limits, Settings
 
 EXAMPLE = """
 name: fraud
