@@ -22,11 +22,11 @@ from service.health import Health
 from service.keeper import Keeper
 from service.letters import Letters, nowhere
 from service.listening import Admin, bound, is_loopback, keyring, make_server
+from service.log_settings import SideLog
 from service.metrics import Metrics, Registry
 from service.model import Model
 from service.pace import Pace
 from service.restart import Restart
-from service.log_settings import SideLog
 from service.settings import Settings
 from service.sources import check_sink, check_source, create_log, log_name, open_sink, open_source, url_beside
 from service.sources.contract import Options, Sink

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import ValidationError
 
+from learners.drift.inputs import Inputs
 from learners.registry import first_error, nearest
 from service.errors import BadSettings
 from service.groups import Group
@@ -76,7 +77,7 @@ def _paths(group: type[Group], prefix: str = "") -> list[str]:
 
 
 def _is_group(candidate: Any) -> bool:
-    return isinstance(candidate, type) and issubclass(candidate, Group)
+    return isinstance(candidate, type) and issubclass(candidate, (Group, Inputs))
 
 
 def parse(values: dict[str, Any], origin: str) -> Settings:

@@ -28,13 +28,13 @@ class Drift(Group):
     raise_for: int = Field(default=1000, ge=1, le=1_000_000)
     """How many events that lasts."""
     alarms: SideLog | None = None
-    """Where every alarm is appended, as an event of its own; left out: beside the source, where it has room for that."""
+    """Where every alarm is appended, as an event of its own; left out: beside the source, if that is no file."""
 
     @field_validator("detectors", mode="before")
     @classmethod
     def _make(cls, value: object) -> object:
         if not isinstance(value, (list, tuple)):
-            raise ValueError("detectors is a list, such as [adwin]")  # noqa: TRY004 - pydantic takes no other
+            raise ValueError("detectors is a list, such as [adwin]")
         return tuple(make_detector(spec) for spec in value)
 
     @model_validator(mode="after")

@@ -9,8 +9,9 @@ import numpy as np
 
 from learners.batch import BIAS, Array
 from learners.learner import Terms
+from service.answers import Prediction, Served
 from service.events import batch
-from service.model import Model, Prediction, Served
+from service.model import Model
 from service.names import Names
 from service.naming import Named
 

@@ -38,9 +38,7 @@ class Fitted(NamedTuple):
     """It lacks arrays that the model has, so that no delta can build on it."""
 
 
-def fitted(
-    learner: Learner, dim: int, label: Label, names: Names, judgement: Judgement, snapshot: Snapshot
-) -> Fitted:
+def fitted(learner: Learner, dim: int, label: Label, names: Names, judgement: Judgement, snapshot: Snapshot) -> Fitted:
     """Take a snapshot apart; arrays that such a model cannot have are a `Mismatch`."""
     arrays = snapshot.arrays
     state_arrays: Any = {name.removeprefix("state/"): arrays[name] for name in arrays if name.startswith("state/")}

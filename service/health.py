@@ -11,7 +11,6 @@ from service.checkpoints import Manifest
 from service.courtesy import Courtesy
 from service.sources.contract import Record
 
-
 LAST_REJECTS = 16
 
 
@@ -57,7 +56,9 @@ class Health:
 
     def rejected(self, rejects: Sequence[tuple[Record, str]]) -> None:
         now = time.time()
-        self.rejects.extend(Rejected(why, where.partition, where.position, now) for where, why in rejects[-LAST_REJECTS:])
+        self.rejects.extend(
+            Rejected(why, where.partition, where.position, now) for where, why in rejects[-LAST_REJECTS:]
+        )
 
     @property
     def stale_seconds(self) -> float:

@@ -92,11 +92,11 @@ class Judgement:
         return int(wrong.sum()), sorted(signs, key=lambda sign: sign.row)
 
     def _of_errors(self, wrong: Array) -> list[Sign]:
-        signs = []
+        signs: list[Sign] = []
         for detector, state in zip(self.drift.detectors, self.detecting, strict=True):
-            said, rise = detector.watch(state, wrong)
-            for row in np.flatnonzero(said == ALARM).tolist():
-                signs.append(Sign(row, detector.kind, None, abs(float(rise[row])), worse=bool(rise[row] >= 0.0)))
+            said, rises = detector.watch(state, wrong)
+            alarms = [(row, float(rises[row])) for row in np.flatnonzero(said == ALARM).tolist()]
+            signs += [Sign(row, detector.kind, None, abs(rise), worse=rise >= 0.0) for row, rise in alarms]
         return signs
 
     def scores(self) -> dict[str, float]:
@@ -124,7 +124,7 @@ class Judgement:
 
     def arrays(self) -> Arrays:
         """By the names they have in a snapshot; not copied."""
-        found = {}
+        found: Arrays = {}
         for name, part in self._parts().items():
             found |= flatten(part, f"{name}/")
         return found

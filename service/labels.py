@@ -20,6 +20,11 @@ class Labels:
     def binary(self) -> bool:
         return self._settings.classes == "binary"
 
+    @property
+    def most(self) -> int:
+        """Classes that there can be."""
+        return 2 if self.binary else self._settings.max_classes
+
     def wrong(self, names: list[str]) -> str:
         """Why these cannot be the classes of such a model; empty if they can."""
         most = 0 if self.binary else self._settings.max_classes

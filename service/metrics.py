@@ -96,7 +96,9 @@ class Metrics:
             "update_seconds", "Time to predict, count and learn, per event of a batch.", UPDATE_BUCKETS
         )
         self._event_age = histogram(
-            "event_age_seconds", "From the log's own time stamp until learned: the last record of each batch.", AGE_BUCKETS
+            "event_age_seconds",
+            "From the log's own time stamp until learned: the last record of each batch.",
+            AGE_BUCKETS,
         )
         self.predict_seconds = histogram("predict_seconds", "Time to answer a prediction request.", PREDICT_BUCKETS)
 

@@ -12,8 +12,8 @@ from learners.batch import Array, Batch
 from learners.calibration import Calibration, probabilities
 from learners.evaluation import Progress
 from learners.kernels import ACCEPTED, REFUSALS
-from learners.quality import MAJORITY
 from learners.learner import REWROTE, Learner, flatten, slot_arrays
+from learners.quality import MAJORITY, NO_CHANGE
 from service.alarms import Alarm, Alarms
 from service.answers import Outcome, Prediction, Served, predictions
 from service.checkpoints import Manifest
@@ -87,7 +87,7 @@ class Model:
         began = time.perf_counter()
         X = batch(events)
         codes = self.learner.refusals(X).tolist()
-        missed = self.judgement.quality.totals[MAJORITY:].copy()
+        missed = self.judgement.quality.totals.copy()
         errors, updates, first = 0, self.updates(), 0
         refused: list[tuple[int, str]] = []
         alarms: list[Alarm] = []
@@ -111,9 +111,10 @@ class Model:
                 unknown = [place for place, number in zip(places, numbers, strict=True) if number is None]
                 refused += [(place, REFUSALS[codes[place]] or "label") for place in unknown]
             first = places.stop
-        missed = self.judgement.quality.totals[MAJORITY:] - missed
         updates, seconds = self.updates() - updates, time.perf_counter() - began
-        return Outcome(len(events) - len(refused), errors, updates, *missed.tolist(), refused, alarms, seconds)
+        missed = self.judgement.quality.totals - missed
+        baselines = int(missed[MAJORITY]), int(missed[NO_CHANGE])
+        return Outcome(len(events) - len(refused), errors, updates, *baselines, refused, alarms, seconds)
 
     def _learn(self, X: Batch, numbers: list[float | None]) -> tuple[int, list[Sign]]:
         if None in numbers:

@@ -3,12 +3,13 @@
 Series come from closed sets: classes are numbers up to a cap, features are the declared columns that are watched.
 """
 
+import math
 from collections.abc import Callable
 
 from prometheus_client import Counter, Gauge
 
 from learners.calibration import calibration_error
-from learners.quality import by_class, figures
+from learners.quality import NONE, ClassFigures, by_class, figures
 from service.answers import Outcome
 from service.model import Model
 
@@ -37,7 +38,9 @@ class QualityMetrics:
         self._recent_kappa = gauge("recent_kappa", "The same over the last 1000 events.", "kind")
         self._log_loss = gauge("log_loss", "Mean log loss of the probabilities given before learning.", "window")
         self._calibration = gauge("calibration_error", "How far probabilities were from what came, on the average.")
-        self._precision = gauge("class_precision_ratio", "Of the events said to be of a class, those that were.", "class")
+        self._precision = gauge(
+            "class_precision_ratio", "Of the events said to be of a class, those that were.", "class"
+        )
         self._recall = gauge("class_recall_ratio", "Of the events of a class, those that were said to be.", "class")
         self._f1 = gauge("class_f1_ratio", "Harmonic mean of precision and recall.", "class")
         self._of_class = gauge("class_events", "Events of a class.", "class")
@@ -77,8 +80,7 @@ class QualityMetrics:
         for window, value in (("cumulative", now.log_loss), ("fading", now.log_loss_fading)):
             self._log_loss.labels(name, window).set(value)
         self._calibration.labels(name).set(calibration)
-        for one in classes:
-            label = _class(one.number, binary=model.labels.binary)
+        for label, one in zip(_classes(model), _placed(classes, model), strict=True):
             self._precision.labels(name, label).set(one.precision)
             self._recall.labels(name, label).set(one.recall)
             self._f1.labels(name, label).set(one.f1)
@@ -96,11 +98,19 @@ class QualityMetrics:
                 self._psi.labels(self._model, model.names.of(slot)[0]).set(psi)
             else:
                 others = max(others, psi)
-        if features:
+        if model.judgement.drift.inputs is not None:
             self._psi.labels(self._model, "other").set(others)
 
 
-def _class(number: int, *, binary: bool) -> str:
-    if number < 0:
-        return "other"
-    return ("negative", "positive")[number] if binary else str(number)
+def _classes(model: Model) -> list[str]:
+    """One label for each class that there can be, up to the cap, in the order of their numbers."""
+    if model.labels.binary:
+        return ["negative", "positive"]
+    return [*map(str, range(min(model.labels.most, CLASSES))), "other"]
+
+
+def _placed(classes: list[ClassFigures], model: Model) -> list[ClassFigures]:
+    """The same with an empty one for each that has not come: a series is there from the start, or not at all."""
+    found = {one.number: one for one in classes}
+    numbers = range(2) if model.labels.binary else [*range(min(model.labels.most, CLASSES)), NONE]
+    return [found.get(n, ClassFigures(n, 0, 0, math.nan, math.nan, math.nan)) for n in numbers]

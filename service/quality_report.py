@@ -22,7 +22,9 @@ def quality_of(model: Model) -> dict[str, Any]:
         judged = model.judgement
         now, classes = figures(judged.progress, judged.quality), by_class(judged.quality, CLASSES)
         calibration, label = calibration_error(judged.calibration), model.labels.label
-        names = {one.number: label(_guess(one.number, binary=model.labels.binary)) for one in classes if one.number >= 0}
+        names = {
+            one.number: label(_guess(one.number, binary=model.labels.binary)) for one in classes if one.number >= 0
+        }
     return {
         "error_rate_fading": _number(now.fading),
         "log_loss": _number(now.log_loss),

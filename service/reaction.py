@@ -55,7 +55,5 @@ def carried_out(judgement: Judgement, learner: Learner, state: State, X: Batch) 
     raised = int(tally.raised[0])
     if raised:
         tally.raised[0] = max(0, raised - X.size)
-        X = X._replace(
-            weights=np.where(np.arange(X.size) < raised, X.weights * judgement.drift.raise_by, X.weights)
-        )
+        X = X._replace(weights=np.where(np.arange(X.size) < raised, X.weights * judgement.drift.raise_by, X.weights))
     return X, rewrote

@@ -146,7 +146,7 @@ class Settings(Group):
     limits: Limits = Limits()
     source: SourceSettings
     dead_letters: SideLog | None = None
-    """Where rejected events are kept; left out: beside the source, where it has room for that."""
+    """Where rejected events are kept; left out: beside the source, if that is no file."""
     drift: Drift = Drift()
     store: StoreSettings
     api: Api = Api()

@@ -12,6 +12,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.answers import Prediction, Served
 from service.api import tensors
 from service.api.aside import worked
 from service.api.context import Context
@@ -19,7 +20,6 @@ from service.api.predictions import accepted
 from service.api.problems import Problem, body_of, json_reply
 from service.api.tensors import JSON_LENGTH, Asked, Output, malformed
 from service.events import Event
-from service.model import Prediction, Served
 from service.reasons import Reject
 
 ONE = ("label", "score", "probability")

@@ -36,6 +36,8 @@ class _Bodies:
         self._settings = settings
         most = min(settings.limits.max_abs, LARGEST_VALUE)
         self._number: Schema = {"type": "number", "minimum": -most if negative else 0, "maximum": most}
+        if not negative:
+            self._number["description"] = "Not below 0; of features hashed into one slot their sum is looked at"
         self._weight: Schema = {
             "anyOf": [{"const": 0}, {"type": "number", "minimum": 1 / LARGEST_VALUE, "maximum": most}]
         }

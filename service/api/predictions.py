@@ -7,11 +7,11 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.answers import Prediction, Served
 from service.api.aside import worked
 from service.api.context import Context
 from service.api.problems import Problem, body_of, json_reply
 from service.events import Event
-from service.model import Prediction, Served
 from service.naming import Named
 from service.reasons import Reject
 

@@ -87,7 +87,7 @@ def create_log(url: str, options: Options = PLAIN, partitions: int = 1) -> bool:
 
 
 def url_beside(source_url: str, ending: str) -> str | None:
-    """The address of a log beside a source, for what is written unless told otherwise where; a file has no such place."""
+    """The address of a log beside a source, for what is written there; a file has no such place."""
     address = _split(source_url)
     if address.scheme == "file":
         return None

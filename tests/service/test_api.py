@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from service.answers import Outcome
 from service.api import Context, make_app
 from service.api.openapi import document as described_by
 from service.api.routes import ROUTES
@@ -206,7 +207,7 @@ EXPOSED = [
 
 
 def test_metrics_are_the_documented_ones(client):
-    client.metrics.learned(2, 1, 2)
+    client.metrics.learned(Outcome(2, 1, 2, 1, 1, [], [], 0.001), time.time())
     client.post("/predict", {"features": {}})
     reply = client.get("/metrics")
     assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")

@@ -106,7 +106,7 @@ def test_every_answer_is_of_the_state_after_some_event(case):
     assert answers == [truth[served.version]]
     assert served.version == max(truth)
     assert digest(model) == expected, "asking has changed what was learned"
-    assert len(seen) > EVENTS / service.model.SLICE / 20, (
+    assert len(seen) > EVENTS / service.model.STRETCH / 20, (
         "there was next to nothing between the first and the last state"
     )
 

@@ -39,7 +39,7 @@ class Scraped:
         reasons = [event.reason for event in decoded if isinstance(event, Reject)]
         reasons += [reason for _, reason in outcome.refused]
         self.model.count_rejects(reasons)
-        self.metrics.learned(*outcome[:3])
+        self.metrics.learned(outcome)
         self.metrics.rejected(reasons)
 
     def samples(self) -> dict[tuple[str, ...], float]:

@@ -14,10 +14,11 @@ from learners.calibration import Calibration, fresh_calibration, probabilities, 
 from learners.isotonic import CELLS
 from learners.learner import flatten, state_digest
 from learners.registry import make
+from service.answers import Prediction
 from service.events import Decoder, Event
 from service.fitting import Mismatch
 from service.lineage import Lineage
-from service.model import Model, Prediction
+from service.model import Model
 from service.settings import Features, Label, Limits
 from service.snapshot import Snapshot, decode, encode, merge
 from service.sources.contract import BEGINNING
@@ -206,15 +207,15 @@ def test_how_events_are_batched_does_not_matter(case, sizes):
     whole, cut = build(*case), build(*case)
     events = [event("x", a=1e60), *stream(case[2], 0, 20), event("q", a=1), *stream(case[2], 20, 40)]
     outcome = whole.learn(events)
-    place, refused, counts = 0, [], [0, 0, 0]
+    place, refused, counts = 0, [], [0] * 5
     while place < len(events):
         size = sizes[place % len(sizes)]
         part = cut.learn(events[place : place + size])
         refused += [(place + at, reason) for at, reason in part.refused]
-        counts = [total + more for total, more in zip(counts, part[:3], strict=True)]
+        counts = [total + more for total, more in zip(counts, part[:5], strict=True)]
         place += size
     assert everything(cut) == everything(whole)
-    assert (*counts, refused) == outcome
+    assert (*counts, refused, []) == outcome[:7]
 
 
 @every_case
@@ -224,8 +225,8 @@ def test_slices_change_nothing_and_places_are_those_of_the_whole(case, monkeypat
     events[20:20] = [event(None, a=1), event("x", b=1e60), event(None, b=1)]
     whole, sliced = build(*case), build(*case)
     outcome = whole.learn(events)
-    monkeypatch.setattr(service.model, "SLICE", 3)
-    assert sliced.learn(events) == outcome
+    monkeypatch.setattr(service.model, "STRETCH", 3)
+    assert sliced.learn(events)[:7] == outcome[:7]
     assert outcome.refused == [(7, "numeric"), (20, "label"), (21, "numeric"), (22, "label")]
     assert everything(sliced) == everything(whole)
 
@@ -235,7 +236,8 @@ def test_counts():
     events = [event("1", a=1), event("-1", a=1), event("-1", a=1), event("1", b=1), event("-1", a=1)]
     # Weights of (bias, a, b) after each: (1,1,0), since a score of 0 moves but counts as +1; (0,0,0); (-1,-1,0);
     # (0,-1,1), each after an error; and the last event finds them right.
-    assert model.learn(events) == (5, 3, 4, [])
+    # The majority says nothing, 1, 1 (a tie: it was first), -1, -1; no change says what came before.
+    assert model.learn(events)[:7] == (5, 3, 4, 4, 4, [], [])
     assert int(model.progress.events[0]) == 5
     assert int(model.progress.errors[0]) == 3
     assert model.updates() == 4
@@ -270,7 +272,7 @@ def test_an_empty_batch():
     for learner, features, label in CASES.values():
         model = build(learner, features, label)
         before = everything(model)
-        assert model.learn([]) == (0, 0, 0, [])
+        assert model.learn([])[:7] == (0, 0, 0, 0, 0, [], [])
         assert model.predict([])[1] == []
         assert everything(model) == before
 

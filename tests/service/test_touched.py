@@ -12,7 +12,7 @@ from service.events import Decoder, Event
 from service.lineage import Lineage
 from service.model import Model
 from service.settings import Features, Label, Limits
-from service.snapshot import SLOTS, merge
+from service.snapshot import ALARMS, SLOTS, merge
 from service.sources.contract import BEGINNING
 from service.touched import Touched
 
@@ -80,8 +80,7 @@ def events(rows, stride=1):
 
 
 def live(model):
-    parts = {"state/": model.state, "progress/": model.progress, "calibration/": model.calibration}
-    return {name: array for part, arrays in parts.items() for name, array in flatten(arrays, part).items()}
+    return flatten(model.state, "state/") | model.judgement.arrays() | {ALARMS: model.alarms.array()}
 
 
 def frozen(model, *, whole):
