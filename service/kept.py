@@ -48,7 +48,7 @@ def check_fits(snapshot: Snapshot, settings: Settings) -> None:
     """Refuse a snapshot that was made with other settings, or that is not one of such a model."""
     with refused():
         decoder = Decoder(settings.features, settings.label, settings.limits, settings.names)
-        model = Model(settings.learner, settings.features, settings.label, decoder)
+        model = Model(settings.learner, settings.features, settings.label, decoder, settings.drift)
         try:
             model.restore(snapshot)
         except Mismatch as error:

@@ -14,6 +14,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from learners.learner import arrays_digest
 from service.checkpoints import Corrupt, Manifest, StoreDown
 from service.cli.tables import run_of
 from service.configuration import load
@@ -32,6 +33,7 @@ from service.store import RedisStore
 
 ROUND = 500
 POLL_SECONDS = 0.5
+JUDGED = ("calibration", "quality", "history")
 SILENT_SECONDS = 10.0
 """After so long without a record the log is asked whether it is there at all."""
 
@@ -54,7 +56,7 @@ def replay_lineage(command: str, arguments: argparse.Namespace) -> int:
         print(f"onepass {command}: {error}", file=sys.stderr)
         return 1
     kept, rebuilt = _facts(snapshot), _facts(again)
-    different = [name for name in kept if kept[name] != rebuilt[name]]
+    different = [name for name in kept if kept[name] is not None and kept[name] != rebuilt[name]]
     outcome = {
         "generation": manifest.generation,
         "records": sum(run.records for run in runs),
@@ -88,7 +90,7 @@ def _kept(settings: Settings, number: int | None) -> tuple[Manifest, Snapshot, l
 
 def _rebuilt(settings: Settings, runs: list[Run], bookmark: Bookmark) -> Snapshot:
     decoder = Decoder(settings.features, settings.label, settings.limits)
-    model = Model(settings.learner, settings.features, settings.label, decoder)
+    model = Model(settings.learner, settings.features, settings.label, decoder, settings.drift)
     checksum, total = 0, sum(run.records for run in runs)
     with tqdm(total=total, unit=" records", disable=not sys.stderr.isatty(), file=sys.stderr) as bar:
         for records in _in_order(settings, runs, bookmark):
@@ -175,12 +177,20 @@ def _facts(snapshot: Snapshot) -> dict[str, Any]:
     """What must come out again."""
     return {
         "state_digest": snapshot.digested().state_digest,
+        "judgement_digest": _judgement(snapshot),
         "checksum": f"{snapshot.lineage.checksum:08x}",
         "events": snapshot.events,
         "errors": snapshot.errors,
         "rejects_by_reason": dict(sorted(snapshot.rejects.items())),
         "classes": snapshot.classes,
     }
+
+
+def _judgement(snapshot: Snapshot) -> str | None:
+    """Of the calibrator, the quality and the curve; None where they began later than the model did."""
+    arrays = {name: array for name, array in snapshot.arrays.items() if name.split("/")[0] in JUDGED}
+    totals = arrays.get("quality/totals")
+    return None if totals is None or int(totals[0]) != snapshot.events else arrays_digest(arrays)
 
 
 def _in_words(outcome: dict[str, Any]) -> str:
