@@ -4,15 +4,21 @@ import numpy as np
 
 from learners.batch import Batch
 from learners.calibration import calibrate, fresh_calibration, probabilities
+from learners.evaluation import fresh_progress
+from learners.history import fresh_history
 from learners.learner import Learner
+from learners.outputs import predicted
+from learners.quality import assess, fresh_quality
 from learners.registry import LEARNERS, make
 
 
 def warm(learner: Learner) -> None:
-    """Run each method of a settled learner once, and the calibrator on its scores, on throw-away states."""
+    """Run each method of a settled learner once, and what counts its scores, on throw-away states."""
     state, calibration, y = learner.init(3), fresh_calibration(), np.array([1.0, 0.0])
     X = Batch.from_rows([([0, 1], [1.0, 0.5]), ([0, 2], [1.0, 2.0])])
-    calibrate(calibration, y, learner.learn(state, X, y), X.weights)
+    scores = learner.learn(state, X, y)
+    p = calibrate(calibration, y, scores, X.weights)
+    assess(fresh_progress(), fresh_quality(0), fresh_history(), y, predicted(scores), p)
     probabilities(calibration, learner.scores(state, X))
 
 
