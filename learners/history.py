@@ -94,20 +94,23 @@ def _can_be(h: History) -> bool:
 
 
 @kernel
+def due(events: int, step: int) -> bool:
+    """Whether a point is to be marked after so many; apart from `mark`, whose call with its arrays takes longer."""
+    return events & (step - 1) == 0 or events % NEAR == 0
+
+
+@kernel
 def mark(marked: Ints, life: Ints, near: Ints, totals: Ints) -> None:
-    """One event more, after which the counts are these; of the totals the first four."""
-    marked[EVENTS] += 1
+    """Put a point, of which the totals begin with the four counts, where it is due."""
     events, step = marked[EVENTS], marked[STEP]
-    if events & (step - 1) == 0:
-        if events > POINTS * step:
-            for k in range(POINTS):
-                for j in range(4):
-                    life[k, j] = life[2 * k + 1, j] if k < POINTS // 2 else 0
-            step *= 2
-            marked[STEP] = step
-        if events & (step - 1) == 0:
+    if events // step > POINTS:
+        for k in range(POINTS):
             for j in range(4):
-                life[events // step - 1, j] = totals[j]
-    if events % NEAR == 0:
-        for j in range(4):
+                life[k, j] = life[2 * k + 1, j] if k < POINTS // 2 else 0
+        step *= 2
+        marked[STEP] = step
+    for j in range(4):
+        if events % step == 0:
+            life[events // step - 1, j] = totals[j]
+        if events % NEAR == 0:
             near[(events // NEAR - 1) % POINTS, j] = totals[j]

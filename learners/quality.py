@@ -13,7 +13,7 @@ import numpy as np
 
 from learners.batch import Array, Flags, Ints
 from learners.evaluation import WINDOW, Progress
-from learners.history import History, mark
+from learners.history import STEP, History, due, mark
 from learners.kernels import kernel
 
 FADING = 0.999
@@ -197,7 +197,9 @@ def _assess(
         totals[ERRORS] += wrong
         totals[MAJORITY] += majority
         totals[NO_CHANGE] += no_change
-        mark(marked, life, near, totals)
+        marked[EVENTS] += 1
+        if due(marked[EVENTS], marked[STEP]):
+            mark(marked, life, near, totals)
 
         sums[MASS] = FADING * sums[MASS] + 1.0
         sums[WRONG] = FADING * sums[WRONG] + wrong

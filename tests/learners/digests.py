@@ -1,4 +1,4 @@
-"""Prints a digest of what hostile streams give, of every learner and the calibrator.
+"""Prints a digest of what hostile streams give, of every learner, the calibrator and the counts of quality.
 
 Run compiled and interpreted, they must agree.
 """
@@ -11,7 +11,10 @@ from specs import name, specs
 from streams import labels, seeded, suited
 
 from learners.calibration import calibrate, fresh_calibration, probabilities
+from learners.evaluation import fresh_progress
+from learners.history import fresh_history
 from learners.learner import state_digest
+from learners.quality import assess, fresh_quality
 
 
 def digests():
@@ -25,7 +28,8 @@ def digests():
         found[name(learner)] = hashlib.sha256(scores[0].tobytes() + scores[1].tobytes()).hexdigest() + state_digest(
             state
         )
-    return found | {f"calibration of {size}": calibration_digest(size) for size in (300, 3000)}
+    found |= {f"calibration of {size}": calibration_digest(size) for size in (300, 3000)}
+    return found | {f"quality of {classes} classes": quality_digest(classes) for classes in (0, 5)}
 
 
 def calibration_digest(size):
@@ -38,6 +42,17 @@ def calibration_digest(size):
     leads = np.where(rng.random((size, 4)) < 0.3, -np.inf, rng.normal(size=(size, 4)))
     found.append(calibrate(calibration, rng.integers(0, 4, size).astype(np.float64), leads, np.ones(size)))
     return hashlib.sha256(b"".join(array.tobytes() for array in found)).hexdigest() + state_digest(calibration)
+
+
+def quality_digest(classes):
+    """Of labels and guesses of which some are of no class, over a life in which every ring and curve comes round."""
+    rng, size = np.random.default_rng(classes), 3000
+    y = rng.integers(-1, classes, size) if classes else rng.choice([-1, 1], size)
+    guess = np.where(rng.random(size) < 0.6, y, rng.permutation(y))
+    p = np.where(rng.random(size) < 0.1, np.nan, rng.random(size) * 1.2 - 0.1)
+    parts = fresh_progress(), fresh_quality(classes), fresh_history()
+    wrong = assess(*parts, y.astype(np.float64), guess, p)
+    return "".join([hashlib.sha256(wrong.tobytes()).hexdigest(), *(state_digest(part) for part in parts)])
 
 
 if __name__ == "__main__":
