@@ -16,7 +16,8 @@ from learners.evaluation import Progress, fresh_progress
 from learners.history import fresh_history, restored_history
 from learners.learner import flatten, restore
 from learners.outputs import predicted
-from learners.quality import assess, fresh_quality, restored_quality
+from learners.plausible import restored_quality
+from learners.quality import assess, fresh_quality
 from service.drift_settings import Drift
 
 Arrays = dict[str, NDArray[Any]]

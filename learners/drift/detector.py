@@ -7,6 +7,7 @@ writes nothing. After an alarm a detector begins anew by itself, so that one cha
 
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
@@ -15,6 +16,9 @@ from learners.learner import State, restore
 
 NOTHING, WARNING, ALARM = 0, 1, 2
 """What a detector says after a value."""
+
+LARGEST = 1e300
+"""No sum of values is beyond it."""
 
 
 class Watched(NamedTuple):
@@ -43,7 +47,7 @@ class Detector(BaseModel):
         raise NotImplementedError
 
     def possible(self, state: State) -> bool:
-        """Whether values could have led to this state: a kernel indexes without looking."""
+        """Whether values could have led to such a state: a kernel indexes and divides without looking."""
         raise NotImplementedError
 
     def restored(self, arrays: dict[str, NDArray[Any]]) -> State:
@@ -56,3 +60,8 @@ class Detector(BaseModel):
     def score(self, state: State) -> float:
         """How near an alarm is, from 0 (nothing speaks for one) to 1 (the next doubt is one)."""
         raise NotImplementedError
+
+
+def finite(state: State) -> bool:
+    """Whether every number of a state is one that sums can be taken of."""
+    return all(bool((np.abs(array) <= LARGEST).all()) for array in state)
