@@ -1,0 +1,290 @@
+"""What is judged beside the model: alarms with their place, actions that follow the events alone, checkpoints."""
+
+import json
+import re
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import service.reaction
+from learners.learner import state_digest
+from learners.registry import make
+from service.alarms import KEPT, Alarm, Alarms, read_alarms
+from service.drift_settings import Drift
+from service.events import Decoder, Event
+from service.fitting import Mismatch
+from service.lineage import Lineage
+from service.model import Model
+from service.reaction import STRETCH
+from service.settings import Features, Label, Limits
+from service.snapshot import ALARMS, decode, encode
+from service.sources.contract import BEGINNING, Record
+
+FEATURES = Features(columns=("a", "b"), bits=4)
+LABEL = Label(positive="yes", negative="no")
+SCALED = {"kind": "scaled", "base": {"kind": "pa1", "C": 0.1}}
+FLIP = 1500
+"""The event after which the labels mean the opposite."""
+QUICK = {"features": 8, "window": 100, "reference": 200}
+ACTING = Drift(on_error=["raise", "reset_scaler"], on_inputs=["raise"], raise_for=100, inputs=QUICK)
+
+
+@pytest.fixture(autouse=True)
+def no_clock(monkeypatch):
+    monkeypatch.setattr(service.reaction.time, "time", lambda: 1.0)
+
+
+def built(drift=Drift(), learner=SCALED) -> Model:  # noqa: B008  # frozen
+    return Model(make(learner), FEATURES, LABEL, Decoder(FEATURES, LABEL, Limits()), drift)
+
+
+def events(count=2200, shift=None, seed=0) -> list[Event]:
+    """Two columns, the sign of the first decides, with noise; from FLIP on the other way round."""
+    draws = np.random.default_rng(seed)
+    found = []
+    for n in range(count):
+        a, b = draws.normal(size=2)
+        yes = (a + 0.2 * draws.normal() > 0) != (n >= FLIP)
+        if shift is not None and n >= shift:
+            b += 2.0
+        found.append(Event([0, 1, 2], [1.0, a, b], "yes" if yes else "no", 1.0))
+    return found
+
+
+def records(count) -> list[Record]:
+    return [Record(str(n % 3), str(1000 + n), str(1001 + n), b"") for n in range(count)]
+
+
+def taken(model):
+    return model.snapshot(BEGINNING, Lineage(), whole=True)
+
+
+def everything(model) -> bytes:
+    return b"".join(encode(taken(model)).buffers)
+
+
+STREAM = events(shift=1200)
+
+
+def test_a_flip_is_an_alarm_with_its_place():
+    model = built(Drift(inputs=None))
+    outcome = model.learn(events(), records(2200))
+    worse = [alarm for alarm in outcome.alarms if alarm.change == "worse"]
+    assert len(worse) == 1
+    alarm = worse[0]
+    assert FLIP < alarm.event <= FLIP + 200
+    assert (alarm.detector, alarm.series, alarm.actions) == ("adwin", "error", ())
+    assert (alarm.partition, alarm.position) == (str((alarm.event - 1) % 3), str(1000 + alarm.event - 1))
+    assert alarm.size > 0.1
+    assert model.alarms.latest() == outcome.alarms
+    assert model.judgement.tally.alarms.tolist() == [1]
+
+
+def test_refused_events_do_not_move_the_place():
+    stream, places = events(), records(2300)
+    for n in range(100):
+        stream.insert(20 * n, Event([0, 1], [1.0, 1.0], "perhaps", 1.0))
+    model, plain = built(), built()
+    found = model.learn(stream, places).alarms
+    assert [alarm.event for alarm in found] == [alarm.event for alarm in plain.learn(events()).alarms]
+    for alarm in found:
+        learned = [place for place, one in zip(places, stream, strict=True) if one.label != "perhaps"]
+        assert alarm.position == learned[alarm.event - 1].position
+
+
+def test_a_feature_that_moved_is_named():
+    model = built(Drift(detectors=[], inputs=QUICK))
+    alarms = model.learn(events(FLIP, shift=1000)).alarms
+    assert [(alarm.detector, alarm.series, alarm.change) for alarm in alarms] == [("inputs", "b", "moved")]
+    assert 1000 < alarms[0].event <= 1300
+    assert model.judgement.scores()["inputs"] > model.judgement.scores()["labels"]
+
+
+@settings(max_examples=8, derandomize=True, deadline=None)
+@given(st.lists(st.integers(1, 700), min_size=1, max_size=8))
+def test_how_events_are_batched_does_not_matter_though_it_acts(sizes):
+    whole, cut = built(ACTING), built(ACTING)
+    outcome = whole.learn(STREAM, records(len(STREAM)))
+    assert {action for alarm in outcome.alarms for action in alarm.actions} == {"raise", "reset_scaler"}
+    place, turn, alarms = 0, 0, []
+    while place < len(STREAM):
+        size = sizes[turn % len(sizes)]
+        alarms += cut.learn(STREAM[place : place + size], records(len(STREAM))[place : place + size]).alarms
+        place, turn = place + size, turn + 1
+    assert alarms == outcome.alarms
+    assert everything(cut) == everything(whole)
+
+
+def test_restored_anywhere_it_acts_the_same():
+    straight = built(ACTING)
+    alarm = straight.learn(STREAM).alarms[0].event
+    for cut in (0, alarm - 1, alarm, alarm + 1, alarm + STRETCH, alarm + 150):
+        first, second = built(ACTING), built(ACTING)
+        first.learn(STREAM[:cut])
+        second.learn(STREAM[:70])
+        second.restore(decode(everything(first)))
+        assert everything(second) == everything(first)
+        second.learn(STREAM[cut:])
+        assert everything(second) == everything(straight), cut
+
+
+def test_raise_counts_events_more_from_the_next_stretch_on_and_for_a_while():
+    drift = Drift(inputs=None, on_error=["raise"], raise_by=3.0, raise_for=100)
+    acting, plain = built(drift, "pa1:C=0.01"), built(Drift(inputs=None), "pa1:C=0.01")
+    stream = events()
+    alarm = next(alarm for alarm in built(drift, "pa1:C=0.01").learn(stream).alarms if alarm.actions)
+    begins = -(-alarm.event // STRETCH) * STRETCH
+    acting.learn(stream[:begins])
+    plain.learn(stream[:begins])
+    assert state_digest(acting.state) == state_digest(plain.state)
+    by_hand = [one._replace(weight=3.0) for one in stream[begins : begins + 100]]
+    acting.learn(stream[begins : begins + 100])
+    plain.learn(by_hand)
+    assert state_digest(acting.state) == state_digest(plain.state)
+    assert int(acting.judgement.tally.raised[0]) == 0
+
+
+def test_reset_scaler_forgets_means_and_nothing_else():
+    drift = Drift(inputs=None, on_error=["reset_scaler"])
+    stream, acting = events(), built(drift)
+    alarm = next(alarm for alarm in built(drift).learn(stream).alarms if alarm.actions)
+    begins = -(-alarm.event // STRETCH) * STRETCH
+    acting.learn(stream[:begins])
+    before = acting.learner.weights(acting.state, 0)
+    assert acting.state.events[0] == begins
+    acting.learn([stream[begins]._replace(weight=0.0)])
+    assert acting.state.events[0] == 0
+    assert not acting.state.mean.any()
+    assert (acting.learner.weights(acting.state, 0) == before).all()
+    assert taken(acting).whole
+
+
+def test_who_only_looks_may_look_differently():
+    first, second = built(Drift(detectors=["adwin"])), built(Drift(detectors=["ddm", "adwin:delta=0.1"]))
+    first.learn(STREAM)
+    second.restore(decode(everything(first)))
+    assert state_digest(second.judgement.quality) == state_digest(first.judgement.quality)
+    assert state_digest(second.judgement.history) == state_digest(first.judgement.history)
+    assert [state_digest(state) for state in second.judgement.detecting] == [
+        state_digest(detector.init()) for detector in second.judgement.drift.detectors
+    ]
+    assert second.alarms.latest() == first.alarms.latest()
+    assert taken(second).whole, "no delta can build on other arrays"
+
+
+@pytest.mark.parametrize("acting_first", [True, False])
+def test_what_acts_is_part_of_the_model(acting_first):
+    pair = [built(ACTING), built(Drift())]
+    first, second = pair if acting_first else pair[::-1]
+    first.learn(STREAM[:100])
+    with pytest.raises(Mismatch, match=r"other settings: .*on_error"):
+        second.restore(decode(everything(first)))
+
+
+def test_a_checkpoint_of_an_earlier_version_goes_on():
+    first, second = built(), built()
+    first.learn(STREAM[:500])
+    snapshot = taken(first)
+    parts = ("quality/", "history/", "drift/", ALARMS)
+    older = {name: array for name, array in snapshot.arrays.items() if not name.startswith(parts)}
+    model = {part: made for part, made in snapshot.model.items() if part != "drift"}
+    second.restore(snapshot._replace(arrays=older, model=model))
+    assert second.progress.error_rate == first.progress.error_rate
+    second.learn(STREAM[500:600])
+    assert int(second.judgement.quality.totals[0]) == 100
+    assert not second.alarms.latest()
+    with pytest.raises(Mismatch, match="on_error"):
+        built(ACTING).restore(snapshot._replace(arrays=older, model=model))
+
+
+def changed(name, change):
+    return lambda s: s._replace(arrays=s.arrays | {name: change(s.arrays[name].copy())})
+
+
+HOSTILE = {
+    "alarms that are none": (lambda s: s._replace(arrays=s.arrays | {ALARMS: np.zeros(3, np.uint8)}), "alarms that"),
+    "alarms of another type": (lambda s: s._replace(arrays=s.arrays | {ALARMS: np.zeros(3)}), "another type"),
+    "alarms of another shape": (
+        lambda s: s._replace(arrays=s.arrays | {ALARMS: np.array([[json.dumps([]).encode()[0]]], np.uint8)}),
+        "another type or shape",
+    ),
+    "a count below 0": (changed("drift/tally/alarms", lambda a: a - 10), "tally"),
+    "an action that is none": (changed("drift/tally/pending", lambda a: a + 2), "tally"),
+    "events left below 0": (changed("drift/tally/raised", lambda a: a - 1), "tally"),
+    "buckets that there cannot be": (changed("drift/adwin/used", lambda a: a + 1000), "adwin"),
+    "a watch that cannot be": (changed("drift/inputs/seen", lambda a: a + 10**9), "watch over inputs"),
+    "quality that cannot be": (changed("quality/totals", lambda a: -1 - a), "quality"),
+    "a history that cannot be": (changed("history/marked", lambda a: a * 0), "history"),
+    "half a detector": (
+        lambda s: s._replace(arrays={n: a for n, a in s.arrays.items() if n != "drift/adwin/sums"}),
+        "do not fit",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), HOSTILE.values(), ids=HOSTILE)
+def test_what_cannot_be_is_refused_whole(change, words):
+    first, second = built(), built()
+    first.learn(STREAM)
+    second.learn(STREAM[:10])
+    before = everything(second)
+    with pytest.raises(Mismatch, match=re.escape(words)):
+        second.restore(change(decode(everything(first))))
+    assert everything(second) == before
+
+
+def test_actions_that_would_do_nothing_are_refused():
+    with pytest.raises(ValueError, match="cannot weigh"):
+        built(Drift(on_error=["raise"]), "pa")
+    with pytest.raises(ValueError, match="needs a learner of kind scaled"):
+        built(Drift(on_inputs=["reset_scaler"]), "pa1")
+
+
+WRONG = {
+    "a kind twice": ({"detectors": ["adwin", "adwin:delta=0.1"]}, "twice"),
+    "no such kind": ({"detectors": ["adwim"]}, "did you mean 'adwin'"),
+    "no list": ({"detectors": "adwin"}, "is a list"),
+    "a parameter that there is not": ({"detectors": ["adwin:detla=1"]}, "did you mean 'delta'"),
+    "an action twice": ({"on_error": ["raise", "raise"]}, "twice"),
+    "no detector to act on": ({"detectors": [], "on_error": ["raise"]}, "needs a detector"),
+    "no inputs to act on": ({"inputs": None, "on_inputs": ["raise"]}, "needs inputs"),
+    "an action that there is not": ({"on_error": ["panic"]}, "raise"),
+}
+
+
+@pytest.mark.parametrize(("values", "words"), WRONG.values(), ids=WRONG)
+def test_settings_that_cannot_be(values, words):
+    with pytest.raises(ValueError, match=words):
+        Drift(**values)
+
+
+def an_alarm(n, **fields) -> Alarm:
+    return Alarm(n, "adwin", "error", "worse", 0.25, "0", str(n), (), 1.5, **fields)
+
+
+def test_the_newest_alarms_are_kept_and_read_again():
+    alarms = Alarms()
+    for n in range(100):
+        alarms.add(an_alarm(n))
+    assert [alarm.event for alarm in alarms.latest()] == list(range(100 - KEPT, 100))
+    assert read_alarms(alarms.array()).latest() == alarms.latest()
+
+
+def test_an_alarm_as_a_record():
+    entry = an_alarm(7).entry("fraud")
+    assert entry.key == b"fraud:0:7:adwin:error"
+    assert msgspec.json.decode(entry.value) == {
+        "model": "fraud",
+        "event": 7,
+        "detector": "adwin",
+        "series": "error",
+        "change": "worse",
+        "size": 0.25,
+        "partition": "0",
+        "position": "7",
+        "actions": [],
+        "at": 1.5,
+    }
