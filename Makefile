@@ -31,7 +31,8 @@ check: install   ## format, lint, types, import rules, Prometheus' files
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	@if command -v promtool >/dev/null; then promtool check config deploy/prometheus/prometheus.yml; \
+	@if command -v promtool >/dev/null; then promtool check config deploy/prometheus/prometheus.yml \
+	    && promtool check rules deploy/prometheus/rules/*.yml && promtool test rules deploy/prometheus/tests/*.yml; \
 	else echo "NOT CHECKED: deploy/prometheus needs promtool (Debian package prometheus)"; fi
 
 bench: install   ## events per second of decoder, learners and the whole loop; pauses of checkpoints

@@ -1,0 +1,227 @@
+"""Dashboards that are never empty: what they ask is asked of a real Prometheus that scrapes a real demo."""
+
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+import urllib.request
+
+import pytest
+import yaml
+
+from service.cli.demo import PAYMENT
+from service.sources import open_sink
+from service.sources.contract import Entry
+from tests.deployed import (
+    DEPLOY,
+    METRIC,
+    annotation_queries,
+    panel_queries,
+    read_yaml,
+    rules,
+    variable_queries,
+)
+from tests.integration.processes import Http, environment, free_port, wait_for
+
+SHOWN_WITHIN = 60
+"""Seconds from the first learned event: the rule of the stream changes every five."""
+
+
+class Prometheus(Http):
+    """Debian's, with the rules of `deploy/`, looking once a second."""
+
+    def __init__(self, binary, folder, target):
+        self.port = free_port()
+        config = read_yaml(DEPLOY / "prometheus" / "prometheus.yml")
+        config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+        config["rule_files"] = [str(DEPLOY / "prometheus" / glob) for glob in config["rule_files"]]
+        for scrape in config["scrape_configs"]:
+            scrape["static_configs"] = [{"targets": [target]}]
+        path = folder / "prometheus.yml"
+        path.write_text(yaml.safe_dump(config))
+        self.log = folder / "prometheus.log"
+        options = {"config.file": path, "storage.tsdb.path": folder / "data", "log.level": "warn"}
+        options["web.listen-address"] = f"127.0.0.1:{self.port}"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [binary, *(f"--{name}={value}" for name, value in options.items())], stdout=log, stderr=log
+            )
+
+    def ask(self, path, **parameters):
+        status, reply = self.get(f"/api/v1/{path}?{urllib.parse.urlencode(parameters, doseq=True)}")
+        assert status == 200, f"{path} {parameters}: {reply}"
+        return reply["data"]
+
+    def values(self, expr, *, instant):
+        """The finite values that a query brings now, or over the last seconds."""
+        if instant:
+            found = [[series["value"]] for series in self.ask("query", query=expr)["result"]]
+        else:
+            now = time.time()
+            data = self.ask("query_range", query=expr, start=now - 10, end=now, step=2)
+            found = [series["values"] for series in data["result"]]
+        numbers = [float(value) for series in found for _, value in series]
+        return [number for number in numbers if math.isfinite(number)]
+
+
+class Demo(Http):
+    """`onepass demo`, somebody who asks it for predictions, and somebody who sends it what is no event."""
+
+    def __init__(self, folder):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "service", "demo", "--port", "0", "--dir", str(folder / "demo")],
+            stdout=subprocess.PIPE,
+            stderr=(folder / "demo.log").open("wb"),
+            text=True,
+            env=environment(),
+        )
+        told = re.search(r"(redis://\S+) -> learner -> .*http://127\.0\.0\.1:(\d+)", self.process.stdout.readline())
+        assert told, (folder / "demo.log").read_text()
+        self.port = int(told[2])
+        self.stream = told[1]
+        self._stop = threading.Event()
+        self._callers = [threading.Thread(target=target) for target in (self._predict, self._reject)]
+        for caller in self._callers:
+            caller.start()
+
+    def _predict(self):
+        while not self._stop.wait(0.05):
+            self.get("/predict", PAYMENT.encode())
+
+    def _reject(self):
+        sink = None
+        while not self._stop.wait(0.2):
+            if sink is None and (self.get("/status")[1] or {}).get("events"):  # the stream is there
+                sink = open_sink(self.stream)
+            if sink is not None:
+                sink.append([Entry(b"no event"), Entry(b'{"features": {}}')])
+        if sink is not None:
+            sink.close()
+
+    def close(self):
+        self._stop.set()
+        for caller in self._callers:
+            caller.join()
+        self.process.terminate()
+        self.process.communicate(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory):
+    """(Prometheus, demo), the demo learning and scraped."""
+    binary = shutil.which("prometheus")
+    if binary is None and os.environ.get("CI") == "true":
+        pytest.fail("no Prometheus: apt-get install prometheus", pytrace=False)
+    if binary is None:
+        pytest.skip("THE DASHBOARDS WERE NOT TESTED: apt-get install prometheus")
+    folder = tmp_path_factory.mktemp("prometheus")
+    demo = Demo(folder)
+    try:
+        prometheus = Prometheus(binary, folder, f"127.0.0.1:{demo.port}")
+        try:
+            wait_for(lambda: (demo.get("/status")[1] or {}).get("events"), 60, "the first event")
+            wait_for(lambda: ready(prometheus), 30, "Prometheus is ready")
+            yield prometheus, demo
+        finally:
+            prometheus.process.terminate()
+            prometheus.process.wait(30)
+    finally:
+        demo.close()
+
+
+def ready(prometheus):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{prometheus.port}/-/ready", timeout=5) as reply:
+            return reply.status == 200
+    except OSError:
+        return False
+
+
+def chosen(expr, demo):
+    """As Grafana asks, with one model and one process chosen."""
+    for variable, value in (
+        ("$model", "demo"),
+        ("$instance", f"127.0.0.1:{demo.port}"),
+        ("$__rate_interval", "20s"),
+    ):
+        expr = expr.replace(variable, value)
+    assert "$" not in expr
+    return expr
+
+
+def empty(queries, prometheus, demo):
+    """Those that bring nothing, and which of their series nobody has ever seen."""
+    known = set(prometheus.ask("label/__name__/values"))
+    return [
+        f"{query.place}: {query.expr} (no such series: {', '.join(sorted(set(METRIC.findall(query.expr)) - known))})"
+        for query in queries
+        if not prometheus.values(chosen(query.expr, demo), instant=query.instant)
+    ]
+
+
+def all_filled(queries, prometheus, demo):
+    """Wait until all of them bring something at once."""
+    deadline = time.monotonic() + SHOWN_WITHIN
+    while (nothing := empty(queries, prometheus, demo)) and time.monotonic() < deadline:
+        time.sleep(2)
+    assert nothing == [], "no data"
+
+
+def test_every_panel_shows_something(seen):
+    all_filled(panel_queries(), *seen)
+
+
+def test_every_annotation_is_answered_and_the_planted_drift_and_the_start_are_marked(seen):
+    prometheus, demo = seen
+    all_filled(annotation_queries(), prometheus, demo)
+    for query in annotation_queries():
+        values = prometheus.values(chosen(query.expr, demo), instant=False)
+        if query.place.endswith("Rollbacks"):
+            assert set(values) == {0.0}, query.place
+        elif query.place.endswith("Drift alarms"):
+            assert max(values) > 0, f"{query.place}: no alarm, though the stream's rule changes every five seconds"
+    started = float(prometheus.ask("query", query="onepass_start_time_seconds")["result"][0]["value"][1])
+    # Asked as of half a minute into the process's life, however long the other tests took.
+    restarts = next(query.expr for query in annotation_queries() if query.place.endswith("Restarts"))
+    then = prometheus.ask("query", query=chosen(restarts, demo), time=started + 30)["result"]
+    assert [series["value"][1] for series in then] == ["1"]
+
+
+def test_every_variable_has_a_value(seen):
+    prometheus, demo = seen
+    values = {}
+    for query in variable_queries():
+        asked = re.fullmatch(r"label_values\((.+), (\w+)\)", chosen(query.expr, demo))
+        values[asked[2]] = prometheus.ask(f"label/{asked[2]}/values", **{"match[]": asked[1]})
+    assert values == {"model": ["demo"], "instance": [f"127.0.0.1:{demo.port}"]}
+
+
+def test_every_rule_is_loaded_and_healthy_and_only_drift_is_told(seen):
+    prometheus, _ = seen
+    expected = sorted(rule.get("alert") or rule["record"] for rule in rules())
+
+    def loaded():
+        groups = prometheus.ask("rules")["groups"]
+        return [rule for group in groups for rule in group["rules"]]
+
+    wait_for(lambda: all(rule["health"] == "ok" for rule in loaded()), 20, "every rule was evaluated")
+    assert sorted(rule["name"] for rule in loaded()) == expected
+    drift = wait_for(
+        lambda: [
+            alert for alert in prometheus.ask("alerts")["alerts"] if alert["labels"]["alertname"] == "OnepassDrift"
+        ],
+        SHOWN_WITHIN,
+        "the alert OnepassDrift",
+    )
+    assert {alert["labels"]["model"] for alert in drift} == {"demo"}
+    firing = [alert for alert in prometheus.ask("alerts")["alerts"] if alert["state"] == "firing"]
+    assert [alert for alert in firing if alert["labels"]["severity"] != "info"] == [], "the demo is well"
+    texts = json.dumps([alert["annotations"] for alert in firing])
+    assert "no value" not in texts
+    assert "error expanding" not in texts
