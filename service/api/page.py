@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import re
 from importlib.resources import files
 
 from starlette.requests import Request
@@ -10,17 +9,40 @@ from starlette.responses import Response
 
 from service.api.context import Context
 
-PAGE = files("service").joinpath("web/page.html").read_bytes()
+SCRIPTS = (
+    "elements",
+    "asking",
+    "answers",
+    "curves",
+    "chart",
+    "life",
+    "numbers",
+    "drift",
+    "weights",
+    "prediction",
+    "page",
+)
+"""In this order one script: what a file does at its begin may use the files above it."""
 
 
-def _allowed(tag: bytes) -> str:
-    """The one inline part of that kind, by its hash: nothing that got into the page otherwise runs."""
-    (content,) = re.findall(b"<%b>(.*?)</%b>" % (tag, tag), PAGE, re.DOTALL)
+def _read(name: str) -> bytes:
+    return files("service").joinpath("web", name).read_bytes()
+
+
+def _allowed(content: bytes) -> str:
+    """The one inline part of its kind, by its hash: nothing that got into the page otherwise runs."""
     return "'sha256-" + base64.b64encode(hashlib.sha256(content).digest()).decode() + "'"
 
 
+STYLE = _read("page.css")
+SCRIPT = b"\n".join(_read(f"{name}.js") for name in SCRIPTS)
+PAGE = (
+    _read("page.html")
+    .replace(b"<style></style>", b"<style>%b</style>" % STYLE)
+    .replace(b"<script></script>", b"<script>%b</script>" % SCRIPT)
+)
 POLICY = (
-    f"default-src 'none'; connect-src 'self'; script-src {_allowed(b'script')}; style-src {_allowed(b'style')}; "
+    f"default-src 'none'; connect-src 'self'; script-src {_allowed(SCRIPT)}; style-src {_allowed(STYLE)}; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 

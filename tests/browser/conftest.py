@@ -6,6 +6,8 @@ import shutil
 import pytest
 from playwright.sync_api import sync_playwright
 
+from service.api.page import PAGE
+
 
 @pytest.fixture(scope="module")
 def chromium():
@@ -46,4 +48,15 @@ class Visit:
 def visit(chromium):
     context = chromium.new_context()
     yield Visit(context)
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def shell(chromium):
+    """The page alone, with no service behind it: for what it says of numbers that are put to it."""
+    context = chromium.new_context()
+    page = context.new_page()
+    page.route("**/*", lambda route: route.fulfill(body=PAGE, content_type="text/html; charset=utf-8"))
+    page.goto("http://127.0.0.1/")
+    yield page
     context.close()

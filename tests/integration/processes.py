@@ -44,7 +44,7 @@ def write_config(path, source, redis_url, *, seconds=0.2, events=1000, lease=10.
     return path
 
 
-TESTS_OWN = ("ONEPASS_CHAOS", "ONEPASS_MEASURED", "ONEPASS_ENDURANCE")
+TESTS_OWN = ("ONEPASS_CHAOS", "ONEPASS_MEASURED", "ONEPASS_ENDURANCE", "ONEPASS_SCREENSHOTS")
 
 
 def environment():

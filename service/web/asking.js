@@ -1,0 +1,36 @@
+// How the page asks the service: with the key of this tab, and not while nobody looks.
+
+const KEY = "onepass-key";
+const PATIENCE = 10_000;
+
+async function asked(path, body) {
+  const key = sessionStorage.getItem(KEY);
+  const headers = key ? { authorization: `Bearer ${key}` } : {};
+  const signal = AbortSignal.timeout(PATIENCE);
+  try {
+    const reply = await fetch(path, body === undefined ? { headers, signal } : { method: "POST", body, headers, signal });
+    const document = await reply.json();
+    return { status: reply.status, document, message: reply.ok ? "" : document.error.message };
+  } catch {
+    return { status: 0, message: "the service does not answer" };
+  }
+}
+
+/** Does the task now and again so long after its end, but not in a hidden tab; what is returned does it at once. */
+function every(milliseconds, task) {
+  let timer = 0;
+  let busy = false;
+  async function turn() {
+    if (busy || document.hidden) return;
+    busy = true;
+    clearTimeout(timer);
+    try {
+      await task();
+    } finally {
+      busy = false;
+      timer = setTimeout(turn, milliseconds);
+    }
+  }
+  document.addEventListener("visibilitychange", turn);
+  return turn;
+}

@@ -1,0 +1,36 @@
+// What watches for change: the detectors, the features that moved, and the alarms.
+
+const PSI_MOST = 0.5;
+
+function moving(psi) {
+  if (!known(psi) || psi < MOVED) return "steady";
+  return psi < 0.25 ? "a little" : "moved";
+}
+
+function showDrift(status) {
+  const drift = status.drift;
+  showAlarms(drift?.alarms ?? []);
+  if (!drift) {
+    put(at("drift"), made("p", "Not watched."));
+    return;
+  }
+  const detectors = drift.detectors.map((one) =>
+    [one.detector, meter(one.score, 1, fixed(one.score, 2), `score of ${one.detector}`), count(one.alarms)]);
+  const raised = drift.raised_for ? [made("p", `Learning is raised for ${count(drift.raised_for)} more events.`)] : [];
+  put(at("drift"), ...raised, detectors.length ? table("", ["detector", "score", "alarms"], detectors) :
+    made("p", "No detector is configured."));
+  const features = drift.features.map((one) =>
+    [one.feature, meter(one.psi, PSI_MOST, fixed(one.psi, 3), `PSI of ${one.feature}`), moving(one.psi)]);
+  const moved = features.length ? [table("Features by how far they moved", ["feature", "PSI", ""], features)] : [];
+  put(at("features-moved"), ...moved);
+}
+
+function showAlarms(alarms) {
+  const entries = alarms.toReversed().map((alarm) => {
+    const what = made("span", "", made("b", `event ${count(alarm.event)}`), ` ${happened(alarm)}`);
+    const actions = alarm.actions.length ? `, did ${listed(alarm.actions.map((action) => action.replaceAll("_", " ")))}` : "";
+    const where = `${alarm.detector}${actions}; partition ${alarm.partition}, position ${alarm.position}, ${clock(alarm.at)}`;
+    return classed(alarm.change, made("li", "", hiddenMark(alarm.change), what, classed("fine", made("span", where))));
+  });
+  put(at("alarms"), ...(entries.length ? entries : [classed("fine", made("li", "None."))]));
+}

@@ -1,0 +1,68 @@
+// The chart's frame: which events, the legend with the numbers under the pointer, and the same as a table.
+
+const LINES = 16;
+let told = null;
+let pointer = null;
+
+async function recall() {
+  if (at("view").hidden) return;
+  const seen = await asked("history");
+  if (seen.status !== 200) {
+    if (told === null) say(at("chart"), seen.status === 404 ? "This service keeps no history." : seen.message);
+    return;
+  }
+  told = seen.document;
+  drawLife();
+}
+
+function nearest(events, x) {
+  return events.reduce((best, value, n) => Math.abs(x(value) - pointer) < Math.abs(x(events[best]) - pointer) ? n : best, 0);
+}
+
+function drawLife() {
+  const width = at("chart").clientWidth;
+  if (told === null || width === 0) return;
+  const span = document.querySelector("input[name=span]:checked").value;
+  const curves = curvesOf(told[span]);
+  if (!curves.events.length) {
+    put(at("legend"));
+    put(at("points"));
+    say(at("chart"), "The curves begin after the first 200 events.");
+    return;
+  }
+  let { picture, x } = chart(curves, told.alarms, width, null);
+  const chosen = pointer === null ? null : nearest(curves.events, x);
+  if (chosen !== null) ({ picture } = chart(curves, told.alarms, width, chosen));
+  put(at("chart"), picture);
+  put(at("legend"), ...legend(curves, chosen));
+  put(at("points"), pointsTable(curves));
+}
+
+function legend(curves, chosen) {
+  const where = chosen === null ? curves.events.length - 1 : chosen;
+  return SERIES.toReversed().map(([name, words]) => {
+    const sample = drawn("svg", { width: 26, height: 10, "aria-hidden": "true" },
+      drawn("path", { class: `curve ${name}`, d: "M1 5H25" }));
+    const which = name === "recent" ? `model, last ${count(curves.window)}` : words;
+    return made("li", "", sample, made("span", `${which} `), made("b", percent(curves[name][where])));
+  });
+}
+
+function pointsTable(curves) {
+  const step = Math.max(1, Math.ceil(curves.events.length / LINES));
+  const places = curves.events.map((_, n) => n).filter((n) => (curves.events.length - 1 - n) % step === 0).reverse();
+  const heads = ["event", `last ${count(curves.window)}`, "all", "commonest label", "same as last"];
+  return table("", heads, places.map((n) =>
+    [count(curves.events[n]), ...["recent", "cumulative", "majority", "no_change"].map((name) => percent(curves[name][n]))]));
+}
+
+at("span").addEventListener("change", drawLife);
+at("chart").addEventListener("pointermove", (event) => {
+  pointer = event.clientX - at("chart").getBoundingClientRect().left;
+  drawLife();
+});
+at("chart").addEventListener("pointerleave", () => {
+  pointer = null;
+  drawLife();
+});
+new ResizeObserver(drawLife).observe(at("chart"));

@@ -1,0 +1,250 @@
+"""The page of a running demo: whoever opens it sees the counts grow, the planted drift, and why a prediction is so.
+
+`ONEPASS_SCREENSHOTS=docs pytest tests/browser/test_demo.py` keeps the pictures of the documentation.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from service.cli.payments import DRIFT_EVERY
+from tests.browser.conftest import Visit
+from tests.integration.processes import Http, environment, free_port
+
+FEATURES = '{"amount": 420.5, "age_days": 30, "hour": 3, "distance_km": 2400, "attempts": 6, "country": "br"}'
+PATIENCE = 60_000
+PICTURES = os.environ.get("ONEPASS_SCREENSHOTS")
+DESK = {"width": 1100, "height": 800}
+PHONE = {"width": 360, "height": 760}
+
+
+class Demo(Http):
+    def __init__(self, port):
+        self.port = port
+        self.home = f"http://127.0.0.1:{port}/"
+
+
+@pytest.fixture(scope="module")
+def demo():
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "service", "demo", "--port", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment(),
+    )
+    try:
+        running = Demo(port)
+        running.answers("/readyz", 200, 60)
+        told = running.get("/status")[1]
+        missing = [name for name in ("quality", "drift", "last_rejects") if name not in told]
+        assert not missing, f"/status does not tell {missing}"
+        assert running.get("/history")[0] == 200, "there is no GET /history"
+        yield running
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+@pytest.fixture
+def window(chromium):
+    """A window of that size and colour scheme; at its end, that nothing went wrong or abroad in it."""
+    opened = []
+
+    def open_one(home, size=DESK, scheme="light"):
+        context = chromium.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce")
+        visit = Visit(context)
+        opened.append((context, visit, home))
+        page = visit.tab()
+        page.goto(home)
+        expect(page.locator("#view")).to_be_visible()
+        return page
+
+    yield open_one
+    for context, visit, home in opened:
+        context.close()
+        assert visit.faults == []
+        assert all(url.startswith(home) for url in visit.asked)
+
+
+def learned(page):
+    number = page.locator("#numbers div").filter(has_text="events learned").locator("dd").inner_text()
+    return int(number.replace(",", ""))
+
+
+def until(page, condition, what):
+    """The page is looked at, not the service: what is not shown does not count."""
+    for _ in range(PATIENCE // 100):
+        if condition():
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"not on the page within {PATIENCE / 1000:.0f} s: {what}")
+
+
+def keep(page, name, **how):
+    if PICTURES:
+        page.screenshot(path=Path(PICTURES) / f"page-{name}.png", **how)
+
+
+def marked(page):
+    """Events of the marks that say that the error rose."""
+    titles = page.locator("#chart .drift.worse title").all_text_contents()
+    return [int(re.match("event ([0-9,]+):", title)[1].replace(",", "")) for title in titles]
+
+
+def overflow(page):
+    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+
+def test_it_shows_growth_drift_and_an_explanation(demo, window):
+    page = window(demo.home)
+    first = learned(page)
+    until(page, lambda: learned(page) > first + 2000, "growing counts")
+    expect(page.locator("#chart svg")).to_be_visible(timeout=PATIENCE)
+    points = int(page.locator("#chart svg").get_attribute("data-points"))
+    until(page, lambda: int(page.locator("#chart svg").get_attribute("data-points")) > points, "growing curves")
+    for name in ("recent", "cumulative", "majority", "no_change"):
+        assert page.locator(f"#chart .curve.{name}").get_attribute("d").count("L") > 1, f"a curve of {name}"
+
+    planted = range(DRIFT_EVERY, DRIFT_EVERY + 1000)
+    until(page, lambda: any(event in planted for event in marked(page)), "a mark after the planted drift")
+    expect(page.locator("#alarms")).to_contain_text("error rose by")
+    expect(page.locator("#alarms")).to_contain_text("position")
+    expect(page.locator("#changed-word")).to_contain_text("Changed")
+    assert "error rose by" in page.locator("#chart svg").get_attribute("aria-label")
+
+    page.fill("#features", FEATURES)
+    page.click("#ask button")
+    expect(page.locator("#answer")).to_contain_text("score")
+    expect(page.locator("#explained")).to_contain_text("country=br")
+    expect(page.locator("#weights")).to_contain_text("change in", timeout=15_000)
+    if PICTURES:
+        until(page, lambda: learned(page) > 4.7 * DRIFT_EVERY, "some drifts, for the picture")
+    keep(page, "light", full_page=True)
+
+
+@pytest.mark.parametrize("shown", ["Quality", "Drift", "Classes"])
+def test_the_numbers_are_there(demo, window, shown):
+    page = window(demo.home)
+    card = page.locator(".card").filter(has=page.get_by_role("heading", name=shown, exact=True))
+    until(page, lambda: learned(page) > 1000, "events")
+    rows = {
+        "Quality": ["commonest label", "same as last", "kappa, temporal", "log loss", "calibration error"],
+        "Drift": ["adwin", "inputs", "labels", "predictions", "amount"],
+        "Classes": ["fine", "fraud"],
+    }[shown]
+    for row in rows:
+        expect(card.locator("tr").filter(has_text=row).first).to_contain_text(re.compile("[0-9]"), timeout=15_000)
+
+
+CONTRAST = """() => {
+  const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const light = (colour) => {
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((c) => c / 255)
+      .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (element) => {
+    const own = getComputedStyle(element).backgroundColor;
+    return own === "rgba(0, 0, 0, 0)" && element.parentElement ? ground(element.parentElement) : own;
+  };
+  const texts = [...document.querySelectorAll("#view *, header *")].filter((element) => element.checkVisibility() &&
+    !element.closest("fieldset") && [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()));
+  return texts.map((element) => {
+    const style = getComputedStyle(element);
+    const ink = element instanceof SVGElement ? style.fill : style.color;
+    const [more, less] = [light(ink), light(ground(element))].sort((one, other) => other - one);
+    return [(more + 0.05) / (less + 0.05), `${element.tagName} ${element.id} ${element.textContent.slice(0, 30)}`];
+  }).sort(([one], [other]) => one - other);
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_can_be_read_in_light_and_dark(demo, window, scheme):
+    page = window(demo.home, scheme=scheme)
+    expect(page.locator("#chart svg")).to_be_visible(timeout=PATIENCE)
+    expect(page.locator("#weights table").first).to_be_visible()
+    worst, *others = page.evaluate(CONTRAST)
+    assert len(others) > 50
+    assert worst[0] >= 4.5, f"WCAG AA: {worst}"
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", ground)[:3])) > 600) == (scheme == "light")
+    if scheme == "dark":
+        keep(page, "dark")
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(demo, window):
+    page = window(demo.home, PHONE)
+    expect(page.locator("#chart svg")).to_be_visible(timeout=PATIENCE)
+    page.fill("#features", FEATURES)
+    page.click("#ask button")
+    expect(page.locator("#explained table")).to_be_visible()
+    assert overflow(page) == 0
+    page.set_viewport_size(DESK)
+    page.wait_for_timeout(300)
+    assert overflow(page) == 0
+    page.set_viewport_size(PHONE)
+    expect(
+        page.locator(f"#chart svg[width='{page.evaluate('document.getElementById(`chart`).clientWidth')}']")
+    ).to_be_visible()
+    assert overflow(page) == 0
+    page.evaluate("scrollTo(0, 0)")
+    keep(page, "phone")
+
+
+def focused(page):
+    return page.evaluate("document.activeElement.id || document.activeElement.value || document.activeElement.tagName")
+
+
+def tab_to(page, wanted):
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if focused(page) == wanted:
+            return
+    raise AssertionError(f"Tab does not lead to {wanted}")
+
+
+def test_a_keyboard_is_enough(demo, window):
+    page = window(demo.home)
+    expect(page.locator("#chart svg")).to_be_visible(timeout=PATIENCE)
+    tab_to(page, "latest")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("input[value=whole]").is_checked()
+    expect(page.locator("#chart svg")).to_have_attribute("aria-label", re.compile("from event 0 "))
+    tab_to(page, "SUMMARY")
+    page.keyboard.press("Enter")
+    expect(page.locator("#points table")).to_be_visible()
+    tab_to(page, "alarms")
+    tab_to(page, "features")
+    page.keyboard.press("Control+A")
+    page.keyboard.type(FEATURES)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.matches('#ask button')")
+    page.keyboard.press("Enter")
+    expect(page.locator("#answer")).to_contain_text("score")
+    expect(page.locator("#explained")).to_contain_text("country=br")
+
+
+def test_a_hidden_tab_does_not_ask(demo, window):
+    page = window(demo.home)
+    until(page, lambda: learned(page) > 0, "events")
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    hide = "(hidden) => { Object.defineProperty(document, 'hidden', { value: hidden, configurable: true }); "
+    hide += "document.dispatchEvent(new Event('visibilitychange')); }"
+    page.evaluate(hide, arg=True)
+    page.wait_for_timeout(1500)  # what was under way comes to its end
+    asked.clear()
+    page.wait_for_timeout(3000)
+    assert asked == []
+    page.evaluate(hide, arg=False)
+    page.wait_for_timeout(500)
+    assert {url.rsplit("/", 1)[1].partition("?")[0] for url in asked} == {"status", "history", "weights"}
