@@ -52,5 +52,5 @@ papers: install  ## Bollegala's heart data, Carvalho & Cohen's movie reviews; ne
 	$(BIN)/python -m tests.bench.movies
 
 lock:            ## write requirements.lock anew from pyproject.toml; needs uv
-	uv pip compile --universal --generate-hashes --python-version 3.11 --extra dev --extra fast --extra bench \
+	uv pip compile --universal --generate-hashes --python-version 3.11 --extra dev --extra fast --extra bench --extra plot \
 	    --quiet --output-file requirements.lock pyproject.toml

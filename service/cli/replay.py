@@ -16,31 +16,29 @@ from tqdm import tqdm
 from learners.calibration import calibration_error
 from learners.evaluation import report
 from learners.learner import Learner, state_digest
-from learners.registry import make
 from learners.warmup import warm
 from service.cli.lineage import replay_lineage
 from service.cli.passes import further_passes
-from service.cli.shaping import add_file_flags, scanned
-from service.configuration import load
+from service.cli.plan import Plan, check_alone, check_phases, planned
+from service.cli.shaping import add_file_flags
 from service.errors import BadSettings, refused
 from service.events import Decoder, Event
-from service.files import DataFile, aligned, features_of, label_of, scan
+from service.files import DataFile
+from service.files.phases import sections_of
 from service.model import Model
 from service.offline import ROUND, one_pass
-from service.settings import Features, Label, Limits
+from service.pictures import Curve, Panel, check_picture, draw
 from service.sources.file import FileSource
 from service.status import counts_of
+from service.trail import Followed, curves_of
 
 
-class Plan(NamedTuple):
-    """What is replayed and how."""
+class Run(NamedTuple):
+    """What is told of one learner, and what is drawn."""
 
-    data: DataFile
-    test: DataFile | None
-    features: Features
-    label: Label
-    limits: Limits
-    learners: list[Learner]
+    told: dict[str, Any]
+    curve: Curve
+    baselines: list[Curve]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -56,18 +54,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shuffle", type=int, metavar="SEED", help="permute the rows (default: file order)")
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N rows of the order")
     parser.add_argument("--passes", type=int, default=1, metavar="N", help="passes over the rows (default: 1)")
+    parser.add_argument(
+        "--phases",
+        metavar="P1,P2,N1,N2",
+        help="a drift of four labels, the first two positive: --limit/4 events a phase, drawn by --shuffle (or 0)",
+    )
+    parser.add_argument("--plot", type=Path, metavar="F", help="draw the errors along the pass: F.png or F.svg")
     parser.add_argument("--lineage", action="store_true", help="instead of DATA: a checkpoint's own log, and compare")
     parser.add_argument("--generation", type=int, metavar="G", help="with --lineage: which one (default: the newest)")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.epilog = (
         "example:\n  onepass replay heart.svm.gz --learner pa1:C=0.01 --scale gn --shuffle 0 --json\n"
+        "  onepass replay electricity.csv.gz --positive UP --learner pa1 --learner arow --scale gn --plot errors.svg\n"
         "  onepass replay --config fraud.yaml --lineage"
     )
 
 
 def execute(command: str, arguments: argparse.Namespace) -> int:
     if arguments.lineage:
-        _check_alone(arguments)
+        check_alone(arguments)
         return replay_lineage(command, arguments)
     if arguments.data is None:
         raise BadSettings(f"DATA is missing, or --config F --lineage; see onepass {command} --help")
@@ -75,73 +80,31 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
         raise BadSettings("--generation goes with --lineage")
     if arguments.limit is not None and arguments.limit < 1:
         raise BadSettings("--limit must be at least 1")
+    if arguments.phases is not None:
+        check_phases(arguments)
+    if arguments.plot is not None:
+        check_picture(arguments.plot)
     with refused():
-        plan = _plan(arguments)
+        plan = planned(arguments)
     runs = [_replay(plan, learner, arguments) for learner in plan.learners]
+    if arguments.plot is not None:
+        _draw(runs, plan, arguments)
+    told = [run.told for run in runs]
     if arguments.json:
-        print(json.dumps(runs[0] if len(runs) == 1 else {"runs": runs}))
+        print(json.dumps(told[0] if len(told) == 1 else {"runs": told}))
     else:
-        for run in runs:
+        for run in told:
             print(_in_words(run))
     return 0
 
 
-def _check_alone(arguments: argparse.Namespace) -> None:
-    """A checkpoint says itself what was learned and how."""
-    if arguments.config is None:
-        raise BadSettings("--lineage needs --config F")
-    for name in ("data", "test", "learner", "scale", "average", "multiclass", "positive", "bits", "shuffle", "limit"):
-        if getattr(arguments, name) not in (None, []) and getattr(arguments, name) is not False:  # a seed may be 0
-            flag = "DATA" if name == "data" else f"--{name}"
-            raise BadSettings(f"--lineage takes everything from the checkpoint: leave out {flag}")
-
-
-def _plan(arguments: argparse.Namespace) -> Plan:
-    if arguments.config is None:
-        files = [scanned(path, arguments) for path in (arguments.data, arguments.test) if path is not None]
-        files = list(aligned(files))
-        features = features_of(files, 18 if arguments.bits is None else arguments.bits)
-        label = label_of(files[0], positive=arguments.positive, multiclass=arguments.multiclass)
-        _warn_of_classes(files[0], arguments)
-        learners = [_composed(make(text), arguments, label) for text in arguments.learner or ["pa1"]]
-        return Plan(files[0], files[1] if len(files) > 1 else None, features, label, Limits(), learners)
-    flags = ("learner", "scale", "average", "multiclass", "positive", "bits", "text", "drop")
-    for flag in flags:
-        if getattr(arguments, flag):
-            raise BadSettings(f"--{flag} and --config say the same thing: leave one out")
-    settings = load(arguments.config)
-    files = [scan(path, label=settings.label.field) for path in (arguments.data, arguments.test) if path is not None]
-    test = files[1] if len(files) > 1 else None
-    return Plan(files[0], test, settings.features, settings.label, settings.limits, [settings.learner])
-
-
-def _warn_of_classes(file: DataFile, arguments: argparse.Namespace) -> None:
-    """Numbers above and below 0 are two classes by rule; ten of them are more likely ten classes."""
-    if len(file.labels) > 2 and arguments.positive is None and not arguments.multiclass:
-        print(
-            f"onepass replay: {len(file.labels)} different labels are taken as two classes, above 0 and not; "
-            "give --multiclass or --positive V if that is not meant",
-            file=sys.stderr,
-        )
-
-
-def _composed(learner: Learner, arguments: argparse.Namespace, label: Label) -> Learner:
-    """The one order of composition: scaled(one_vs_rest(averaged(learner)))."""
-    if arguments.average:
-        learner = make({"kind": "averaged", "mode": arguments.average, "base": learner})
-    if arguments.multiclass:
-        learner = make({"kind": "one_vs_rest", "max_classes": label.max_classes, "base": learner})
-    if arguments.scale:
-        learner = make({"kind": "scaled", "scaler": arguments.scale, "base": learner})
-    return learner
-
-
-def _replay(plan: Plan, learner: Learner, arguments: argparse.Namespace) -> dict[str, Any]:
+def _replay(plan: Plan, learner: Learner, arguments: argparse.Namespace) -> Run:
     decoder = Decoder(plan.features, plan.label, plan.limits)
     with refused():
-        model = Model(learner, plan.features, plan.label, decoder)
+        model = Followed(learner, plan.features, plan.label, decoder)
     with refused():
-        source = FileSource(plan.data, shuffle=arguments.shuffle, limit=arguments.limit)
+        shuffle = arguments.shuffle if plan.order is None else None
+        source = FileSource(plan.data, shuffle=shuffle, order=plan.order, limit=arguments.limit)
     warm(model.learner)  # compiling is not part of the speed
     total = sum(source.lag().values())
     started = time.perf_counter()
@@ -161,7 +124,28 @@ def _replay(plan: Plan, learner: Learner, arguments: argparse.Namespace) -> dict
         several = {"passes": arguments.passes, "shuffle": arguments.shuffle, "limit": arguments.limit}
         run["passes"] = further_passes(model, fresh, decoder, plan.data, **several)
         run["state_digest"] = state_digest(model.state)
-    return run | ({"test": _tested(plan.test, decoder, model)} if plan.test else {})
+    if plan.test:
+        run["test"] = _tested(plan.test, decoder, model)
+    return Run(run, *curves_of(model, _name(learner)))
+
+
+def _name(learner: Learner) -> str:
+    """Kinds as they are composed, each with the parameters that are not its defaults: scaled(pa1:C=0.1)."""
+    said = learner.model_dump(exclude_defaults=True, exclude={"kind", "base"})
+    parameters = ",".join(f"{name}={value}" for name, value in said.items())
+    name = f"{learner.kind}:{parameters}" if parameters else learner.kind
+    base = getattr(learner, "base", None)
+    return f"{name}({_name(base)})" if isinstance(base, Learner) else name
+
+
+def _draw(runs: list[Run], plan: Plan, arguments: argparse.Namespace) -> None:
+    """Baselines go by the labels alone, so those of the first run stand for all."""
+    drawn = [run for run in runs if run.curve.events.size]
+    if not drawn:
+        print(f"onepass replay: no event was learned, so {arguments.plot} was not drawn", file=sys.stderr)
+        return
+    sections = [] if plan.order is None else sections_of(plan.order)
+    draw(arguments.plot, [Panel(arguments.data.name, [run.curve for run in drawn], drawn[0].baselines, sections)])
 
 
 def _show(bar: "tqdm[Any]", source: FileSource) -> None:

@@ -5,6 +5,7 @@ A file replayed and a file produced to a topic therefore pass the same decoder a
 
 from service.files.conversion import Convert, converter, events, rows, scan
 from service.files.datafile import DataFile
+from service.files.phases import phased
 from service.files.reading import Format, format_of
 from service.files.schema import aligned, features_of, label_of
 
@@ -18,6 +19,7 @@ __all__ = [
     "features_of",
     "format_of",
     "label_of",
+    "phased",
     "rows",
     "scan",
 ]

@@ -6,10 +6,13 @@ Conversion depends on the row and the scan only, so any order and any cut of the
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
+
 from service.errors import BadSettings
 from service.files import delimited, jsonl, svmlight
 from service.files.datafile import DataFile
 from service.files.reading import chunks, format_of, records
+from service.settings import canonical_label
 
 Convert = Callable[[Sequence[bytes]], list[bytes]]
 
@@ -42,9 +45,11 @@ def converter(file: DataFile) -> Convert:
     else:
         convert = _each(svmlight.converter(file) if file.format == "svmlight" else jsonl.converter(file))
 
+    renamed = _renaming(file)
+
     def checked(raws: Sequence[bytes]) -> list[bytes]:
         try:
-            return convert(raws) if raws else []
+            return renamed(convert(raws)) if raws else []
         except ValueError as error:
             raise BadSettings(f"{file.path}: changed since it was scanned ({error}); start again") from error
 
@@ -56,6 +61,28 @@ def events(file: DataFile) -> Iterator[bytes]:
     convert = converter(file)
     for chunk in chunks(rows(file)):
         yield from convert(chunk)
+
+
+def label_in(event: bytes, field: str) -> str | None:
+    """An event's label as the decoder spells it; None for what has none."""
+    try:
+        label = msgspec.json.decode(jsonl.FIELDS.decode(event)[field])
+    except (ValueError, RecursionError, KeyError):
+        return None
+    return canonical_label(label) if isinstance(label, (bool, int, float, str)) else None
+
+
+def _renaming(file: DataFile) -> Convert:
+    """Puts another name in the label's place; everything beside it keeps its bytes."""
+    if not file.renamed:
+        return list
+    names = {label: msgspec.Raw(msgspec.json.encode(name)) for label, name in file.renamed}
+
+    def rename(event: bytes) -> bytes:
+        name = names.get(label_in(event, file.label) or "")
+        return event if name is None else msgspec.json.encode({**jsonl.FIELDS.decode(event), file.label: name})
+
+    return _each(rename)
 
 
 def _each(event: Callable[[bytes], bytes]) -> Convert:

@@ -38,6 +38,8 @@ class DataFile:
     more_labels: bool = False
     signs: frozenset[Sign] = frozenset()
     """What kinds of labels there are, over all rows."""
+    renamed: tuple[tuple[str, str], ...] = ()
+    """Labels of the file and what they are called in the events; none: as they are."""
 
     @property
     def hashed(self) -> bool:

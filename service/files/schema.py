@@ -53,7 +53,9 @@ def label_of(file: DataFile, *, positive: str | None, multiclass: bool, field: s
         largest = Label.model_fields["max_classes"].default
         return Label(field=field, classes="grow", max_classes=max(largest, len(file.labels)))
     if positive is not None:
-        return Label(field=field, positive=_found(file, positive))
+        if (spelling := spelled(file, positive)) is None:
+            raise BadSettings(f"{file.path}: no row has the label {positive}; the labels are {_shown(file)}")
+        return Label(field=field, positive=spelling)
     if "word" in file.signs:
         raise BadSettings(f"{file.path}: labels are not numbers or true/false: {_shown(file)}; {HINT}")
     if len(file.signs) == 1:
@@ -61,12 +63,12 @@ def label_of(file: DataFile, *, positive: str | None, multiclass: bool, field: s
     return Label(field=field)
 
 
-def _found(file: DataFile, positive: str) -> str:
-    """The label as the scan spelled it, so that `--positive +1` finds 1."""
-    for spelling in (positive, canonical_label(msgspec.json.decode(label_json(positive)))):
+def spelled(file: DataFile, label: str) -> str | None:
+    """The label as the scan spelled it, so that `--positive +1` finds 1; None if no row has it."""
+    for spelling in (label, canonical_label(msgspec.json.decode(label_json(label)))):
         if spelling in file.labels or file.more_labels:
             return spelling
-    raise BadSettings(f"{file.path}: no row has the label {positive}; the labels are {_shown(file)}")
+    return None
 
 
 def _shown(file: DataFile) -> str:

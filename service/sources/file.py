@@ -2,7 +2,8 @@
 
 The file is taken as it is when opened and has an end; there the source is exhausted, asked to stop or not. A bookmark
 carries the checksum of all rows before the position, so another file, or another order of it, is not gone on with.
-Without a shuffle rows are streamed; with one they are held as they lie in the file, converted when delivered.
+In file order rows are streamed; in another, shuffled or given, they are held as they lie in the file, converted when
+delivered.
 """
 
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from learners.batch import Ints
 from service.files import Convert, DataFile, converter, format_of, rows, scan
 from service.files.reading import records
 from service.sources.contract import Bookmark, Gap, Positions, Record, SourceDown, SourceLost
@@ -25,7 +27,13 @@ class FileSource:
     """A path's JSON lines pass unchanged, whatever they hold; a scanned file's rows are made into events."""
 
     def __init__(
-        self, data: Path | DataFile, *, shuffle: int | None = None, limit: int | None = None, only: str | None = None
+        self,
+        data: Path | DataFile,
+        *,
+        shuffle: int | None = None,
+        order: Ints | None = None,
+        limit: int | None = None,
+        only: str | None = None,
     ) -> None:
         if isinstance(data, Path) and format_of(data) == "jsonl":
             self._file = DataFile(data, "jsonl", sum(1 for _ in records(data, "jsonl")))
@@ -35,12 +43,14 @@ class FileSource:
             self._convert = converter(self._file)
         if only not in (None, PARTITION):
             raise SourceLost(f"{self._file.path}: it has no partition {only}")
-        self._size = self._end = self._file.rows if limit is None else min(limit, self._file.rows)
+        most = self._file.rows if order is None else order.size
+        self._size = self._end = most if limit is None else min(limit, most)
         self._at = self._sum = 0
         self._stream: Iterator[bytes] = iter(())
         self._held: list[bytes] = []
         self._draws = None if shuffle is None else np.random.default_rng(shuffle)
-        if self._draws is not None:
+        self._order = order
+        if shuffle is not None or order is not None:
             self._held = list(rows(self._file))
             if len(self._held) != self._file.rows:
                 raise SourceLost(f"{self._file.path}: changed since it was scanned; start again")
@@ -106,11 +116,11 @@ class FileSource:
 
     def _start_over(self) -> None:
         self._at = self._sum = 0
-        if self._draws is None:
+        if self._order is None:
             self._stream = rows(self._file)
 
     def _take(self, count: int) -> list[bytes]:
-        if self._draws is not None:
+        if self._order is not None:
             taken = [self._held[row] for row in self._order[self._at : self._at + count].tolist()]
         else:
             taken = list(islice(self._stream, count))
