@@ -7,11 +7,12 @@ from learners.registry import LEARNERS, kind_class, make
 from learners.warmup import warm
 from service.events import Decoder
 from service.files import DataFile, features_of, label_of, scan
+from service.model import Model
 from service.offline import one_pass
 from service.pictures import Curve, Panel, check_picture, draw
 from service.settings import Limits
 from service.sources.file import FileSource
-from service.trail import Followed, curves_of
+from service.trail import Trail, curves_of
 
 
 def family(kind: str) -> str:
@@ -25,10 +26,10 @@ def curve(file: DataFile, kind: str, positive: str | None, shuffle: int | None) 
     decoder = Decoder(features, label, Limits())
     scaled = not kind_class(kind).model_construct().scalable()
     spec = {"kind": "scaled", "base": {"kind": kind}} if scaled else {"kind": kind}
-    model = Followed(make(spec), features, label, decoder)
+    model = Model(make(spec), features, label, decoder)
     warm(model.learner)
     one_pass(model, decoder, FileSource(file, shuffle=shuffle), lambda: None)
-    return curves_of(model, kind)[0]._replace(marks=())
+    return curves_of(model, kind, Trail())[0]
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from learners.learner import Learner
 from learners.registry import make
 from service.cli.shaping import scanned
 from service.configuration import load
+from service.drift_settings import Drift
 from service.errors import BadSettings
 from service.files import DataFile, aligned, features_of, label_of, phased, scan
 from service.settings import Features, Label, Limits
@@ -28,6 +29,7 @@ class Plan(NamedTuple):
     label: Label
     limits: Limits
     learners: list[Learner]
+    drift: Drift
     order: Ints | None = None
     """Rows as they come, where neither the file nor a shuffle says it."""
 
@@ -36,7 +38,7 @@ def check_alone(arguments: argparse.Namespace) -> None:
     """A checkpoint says itself what was learned and how."""
     if arguments.config is None:
         raise BadSettings("--lineage needs --config F")
-    for name in (*NO_CHECKPOINT, "phases", "plot"):
+    for name in (*NO_CHECKPOINT, "detector", "phases", "plot"):
         if getattr(arguments, name) not in (None, []) and getattr(arguments, name) is not False:  # a seed may be 0
             flag = "DATA" if name == "data" else f"--{name}"
             raise BadSettings(f"--lineage takes everything from the checkpoint: leave out {flag}")
@@ -69,17 +71,18 @@ def planned(arguments: argparse.Namespace) -> Plan:
         label = label_of(file, positive=arguments.positive, multiclass=arguments.multiclass)
         _warn_of_classes(file, arguments)
     learners = [_composed(make(text), arguments, label) for text in arguments.learner or ["pa1"]]
-    return Plan(file, next(iter(test), None), features, label, Limits(), learners, order)
+    drift = Drift() if arguments.detector is None else Drift(detectors=tuple(arguments.detector))
+    return Plan(file, next(iter(test), None), features, label, Limits(), learners, drift, order)
 
 
 def _by_config(paths: Sequence[Path], arguments: argparse.Namespace) -> Plan:
-    for flag in ("learner", "scale", "average", "multiclass", "positive", "bits", "text", "drop"):
+    for flag in ("learner", "detector", "scale", "average", "multiclass", "positive", "bits", "text", "drop"):
         if getattr(arguments, flag):
             raise BadSettings(f"--{flag} and --config say the same thing: leave one out")
     settings = load(arguments.config)
     file, *test = [scan(path, label=settings.label.field) for path in paths]
     one = [settings.learner]
-    return Plan(file, next(iter(test), None), settings.features, settings.label, settings.limits, one)
+    return Plan(file, next(iter(test), None), settings.features, settings.label, settings.limits, one, settings.drift)
 
 
 def _warn_of_classes(file: DataFile, arguments: argparse.Namespace) -> None:

@@ -10,13 +10,14 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from tqdm import tqdm
 
-from learners.calibration import calibration_error
 from learners.evaluation import report
 from learners.learner import Learner, state_digest
 from learners.warmup import warm
+from service.alarms import Alarm
 from service.cli.lineage import replay_lineage
 from service.cli.passes import further_passes
 from service.cli.plan import Plan, check_alone, check_phases, planned
@@ -28,9 +29,10 @@ from service.files.phases import sections_of
 from service.model import Model
 from service.offline import ROUND, one_pass
 from service.pictures import Curve, Panel, check_picture, draw
+from service.quality_report import quality_of
 from service.sources.file import FileSource
 from service.status import counts_of
-from service.trail import Followed, curves_of
+from service.trail import Trail, curves_of
 
 
 class Run(NamedTuple):
@@ -46,6 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="F", help="take features, label and learner from a model's file")
     parser.add_argument("--test", type=Path, metavar="DATA", help="rows for the frozen model to score afterwards")
     parser.add_argument("--learner", action="append", metavar="L", help="kind, kind:C=0.1 or JSON; may be repeated")
+    parser.add_argument("--detector", action="append", metavar="D", help="of drift: adwin, ddm:alarm=4 or JSON")
     parser.add_argument("--scale", choices=["gn"], help="scale features by their running mean and deviation")
     parser.add_argument("--average", choices=["avg", "vote"], help="predict with averaged weights")
     parser.add_argument("--multiclass", action="store_true", help="one-vs-rest over the labels as they appear")
@@ -101,32 +104,39 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
 def _replay(plan: Plan, learner: Learner, arguments: argparse.Namespace) -> Run:
     decoder = Decoder(plan.features, plan.label, plan.limits)
     with refused():
-        model = Followed(learner, plan.features, plan.label, decoder)
+        model = Model(learner, plan.features, plan.label, decoder, plan.drift)
     with refused():
         shuffle = arguments.shuffle if plan.order is None else None
         source = FileSource(plan.data, shuffle=shuffle, order=plan.order, limit=arguments.limit)
-    warm(model.learner)  # compiling is not part of the speed
+    warm(model.learner, plan.drift.detectors, plan.drift.inputs)  # compiling is not part of the speed
+    trail = Trail()
     total = sum(source.lag().values())
     started = time.perf_counter()
     with tqdm(total=total, unit=" events", disable=not sys.stderr.isatty(), file=sys.stderr) as bar:
-        store = one_pass(model, decoder, source, lambda: _show(bar, source))
+        store = one_pass(model, decoder, source, lambda: _show(bar, source), alarms=trail)
     seconds = time.perf_counter() - started
     saved = store.newest()
     run = {
         **counts_of(model),
-        "calibration_error": calibration_error(model.calibration),
+        "quality": quality_of(model),
+        "alarms": [_told(alarm) for alarm in trail.alarms],
         "events_per_second": round(total / seconds) if seconds else 0,
         "learner": model.made_with["learner"],
         "state_digest": saved.state_digest if saved else None,
     }
     if arguments.passes > 1:
-        fresh = Model(learner, plan.features, plan.label, decoder)
+        fresh = Model(learner, plan.features, plan.label, decoder, plan.drift)
         several = {"passes": arguments.passes, "shuffle": arguments.shuffle, "limit": arguments.limit}
         run["passes"] = further_passes(model, fresh, decoder, plan.data, **several)
         run["state_digest"] = state_digest(model.state)
     if plan.test:
         run["test"] = _tested(plan.test, decoder, model)
-    return Run(run, *curves_of(model, _name(learner)))
+    return Run(run, *curves_of(model, _name(learner), trail))
+
+
+def _told(alarm: Alarm) -> dict[str, Any]:
+    """Without a time: the same pass tells the same."""
+    return {name: value for name, value in msgspec.to_builtins(alarm).items() if name != "at"}
 
 
 def _name(learner: Learner) -> str:

@@ -181,7 +181,7 @@ class Life:
         snapshot = self.snapshot()
         assert snapshot.state_digest == quiet["state_digest"]
         arrays = {n.removeprefix("calibration/"): a for n, a in snapshot.arrays.items() if n.startswith("calibration/")}
-        assert calibration_error(restored_calibration(arrays)) == quiet["calibration_error"]
+        assert calibration_error(restored_calibration(arrays)) == quiet["quality"]["calibration_error"]
 
     def replayed(self, messages):
         """What one quiet pass over messages gives."""
