@@ -1,0 +1,91 @@
+"""DDM: the error rate against its lowest so far. Gama et al., Learning with drift detection, SBIA 2004.
+
+The rate p of n values has the deviation s = √(p(1 − p)/n); where p + s was lowest, p_min and s_min are kept. An alarm
+compares the rate of all values since the last one, so the longer it was quiet the slower it is.
+"""
+
+import math
+from typing import Literal, NamedTuple, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from learners.batch import Array, Flags, Ints
+from learners.drift.detector import ALARM, WARNING, Detector, Watched
+from learners.kernels import kernel
+
+
+class State(NamedTuple):
+    n: Ints
+    errors: Array
+    least: Array
+    """p_min and s_min; before there are any 1 and 1, which no p + s reaches."""
+
+
+class Ddm(Detector):
+    """Choose it for abrupt rises of a low error rate; it says nothing of a fall."""
+
+    kind: Literal["ddm"] = "ddm"
+    rule = "p + s > p_min + 3 s_min of the error rate p (Gama et al., 2004)"
+    warning: float = Field(default=2.0, gt=1.0)
+    """How many s_min above p_min it warns."""
+    alarm: float = Field(default=3.0, gt=1.0)
+    """How many s_min above p_min is an alarm."""
+    warmup: int = Field(default=30, ge=1)
+    """Values that are only counted."""
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if self.warning > self.alarm:
+            raise ValueError("a warning comes before an alarm: warning must not be above alarm")
+        return self
+
+    def init(self) -> State:
+        state = State(np.zeros(1, np.int64), np.zeros(1), np.zeros(2))
+        _begin(state)
+        return state
+
+    def watch(self, state: State, values: Array) -> Watched:
+        return Watched(*_watch(state, self.warning, self.alarm, self.warmup, values))
+
+    def score(self, state: State) -> float:
+        """Where p + s is between its lowest and an alarm."""
+        if state.n[0] <= self.warmup:
+            return 0.0
+        p, s = _rate(int(state.n[0]), float(state.errors[0]))
+        p_min, s_min = (float(part) for part in state.least)
+        above = p + s - (p_min + s_min)
+        return min(above / ((self.alarm - 1.0) * s_min), 1.0) if above > 0.0 else 0.0  # s_min = 0: any rise alarms
+
+
+@kernel
+def _begin(state: State) -> None:
+    state.n[0], state.errors[0] = 0, 0.0
+    state.least[:] = 1.0
+
+
+@kernel
+def _rate(n: int, errors: float) -> tuple[float, float]:
+    """The rate p and its deviation s."""
+    p = errors / n
+    return p, math.sqrt(max(p * (1.0 - p), 0.0) / n)
+
+
+@kernel
+def _watch(state: State, warning: float, alarm: float, warmup: int, values: Array) -> tuple[Flags, Array]:
+    n, errors, least = state
+    said, rise = np.zeros(values.size, np.uint8), np.zeros(values.size)
+    for t in range(values.size):
+        n[0] += 1
+        errors[0] += values[t]
+        if n[0] <= warmup:
+            continue
+        p, s = _rate(n[0], errors[0])
+        if p + s <= least[0] + least[1]:
+            least[0], least[1] = p, s
+        if p + s > least[0] + alarm * least[1]:
+            said[t], rise[t] = ALARM, p - least[0]
+            _begin(state)
+        elif p + s > least[0] + warning * least[1]:
+            said[t] = WARNING
+    return said, rise

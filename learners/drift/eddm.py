@@ -1,0 +1,95 @@
+"""EDDM: the distance between errors against its longest so far. Baena-García et al., Early drift detection, 2006.
+
+Of the distances between errors p′ is the mean and s′ the deviation; p′ + 2s′ is compared with its largest value. It
+judges at errors only, and between them repeats what it said.
+"""
+
+import math
+from typing import Literal, NamedTuple, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from learners.batch import Array, Flags, Ints
+from learners.drift.detector import ALARM, WARNING, Detector, Watched
+from learners.kernels import kernel
+
+
+class State(NamedTuple):
+    n: Ints
+    last: Ints
+    """The n of the last error."""
+    errors: Ints
+    mean: Array
+    """p′ of the distances."""
+    spread: Array
+    """The sum of their squared differences from it."""
+    most: Array
+    """The largest p′ + 2s′, and its p′; 0 before there is one."""
+    level: Array
+    """p′ + 2s′ over its largest: 1 where nothing speaks for a change."""
+
+
+class Eddm(Detector):
+    """Choose it for slow, gradual rises; of all it is the one most given to false alarms."""
+
+    kind: Literal["eddm"] = "eddm"
+    rule = "(p′ + 2s′)/(p′ + 2s′)_max < β of the distances between errors (Baena-García et al., 2006)"
+    alpha: float = Field(default=0.95, gt=0.0, lt=1.0)
+    """Share of the largest p′ + 2s′ below which it warns."""
+    beta: float = Field(default=0.9, gt=0.0, lt=1.0)
+    """Share of the largest p′ + 2s′ below which is an alarm."""
+    warmup: int = Field(default=30, ge=1)
+    """Values before a largest is kept, and errors before anything is said."""
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if self.alpha < self.beta:
+            raise ValueError("a warning comes before an alarm: alpha must not be below beta")
+        return self
+
+    def init(self) -> State:
+        n, last, errors = (np.zeros(1, np.int64) for _ in range(3))
+        return State(n, last, errors, np.zeros(1), np.zeros(1), np.zeros(2), np.ones(1))
+
+    def watch(self, state: State, values: Array) -> Watched:
+        return Watched(*_watch(state, self.alpha, self.beta, self.warmup, values))
+
+    def score(self, state: State) -> float:
+        """How far the level has come from 1 to β."""
+        return min(max((1.0 - float(state.level[0])) / (1.0 - self.beta), 0.0), 1.0)
+
+
+@kernel
+def _begin(state: State) -> None:
+    state.n[0], state.last[0], state.errors[0] = 0, 0, 0
+    state.mean[0], state.spread[0], state.level[0] = 0.0, 0.0, 1.0
+    state.most[:] = 0.0
+
+
+@kernel
+def _watch(state: State, alpha: float, beta: float, warmup: int, values: Array) -> tuple[Flags, Array]:
+    n, last, errors, mean, spread, most, level = state
+    said, rise = np.zeros(values.size, np.uint8), np.zeros(values.size)
+    for t in range(values.size):
+        n[0] += 1
+        if values[t] > 0.5:  # an error
+            distance = float(n[0] - last[0])
+            last[0] = n[0]
+            errors[0] += 1
+            before = mean[0]
+            mean[0] += (distance - before) / errors[0]
+            spread[0] += (distance - before) * (distance - mean[0])
+            if n[0] > warmup:
+                s = math.sqrt(spread[0] / (errors[0] - 1)) if errors[0] > 1 else 0.0
+                reach = mean[0] + 2.0 * s
+                if reach > most[0]:
+                    most[0], most[1] = reach, mean[0]
+                if errors[0] > warmup:
+                    level[0] = reach / most[0]
+        if level[0] < beta:
+            said[t], rise[t] = ALARM, 1.0 / mean[0] - 1.0 / most[1]  # an error in p′ values is a rate of 1/p′
+            _begin(state)
+        elif level[0] < alpha:
+            said[t] = WARNING
+    return said, rise

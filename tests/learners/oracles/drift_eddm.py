@@ -1,0 +1,24 @@
+"""Baena-García et al. 2006, from all values since the last alarm."""
+
+import numpy as np
+
+
+class Oracle:
+    def __init__(self, alpha, beta, warmup):
+        self.alpha, self.beta, self.warmup = alpha, beta, warmup
+        self.values = []
+
+    def take(self, value):
+        self.values.append(value)
+        at = np.flatnonzero(self.values) + 1
+        distances = np.diff(at, prepend=0)
+        if at.size <= self.warmup:
+            return 0, 0.0
+        counted = [k for k in range(1, at.size + 1) if at[k - 1] > self.warmup]
+        means = [distances[:k].mean() for k in counted]
+        reach = [m + 2 * (distances[:k].std(ddof=1) if k > 1 else 0) for k, m in zip(counted, means, strict=True)]
+        level = reach[-1] / max(reach)
+        if level < self.beta:
+            self.values = []
+            return 2, 1 / means[-1] - 1 / means[int(np.argmax(reach))]
+        return int(level < self.alpha), 0.0

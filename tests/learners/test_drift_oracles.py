@@ -1,0 +1,104 @@
+"""The detectors against plain ones written from the papers, which keep every value: the same alarms and rises."""
+
+import importlib
+import math
+
+import numpy as np
+import pytest
+from drift_streams import EVERY, errors, name
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles.drift_kswin import exact
+
+from learners.drift.adwin import _take
+from learners.drift.detector import ALARM, WARNING
+from learners.drift.kolmogorov import chance, critical, distance
+from learners.drift.registry import DETECTORS, make_detector
+
+STREAMS = {
+    "abrupt": errors(1, (300, 0.1, 0.1), (200, 0.6, 0.6)),
+    "better": errors(2, (300, 0.6, 0.6), (200, 0.1, 0.1)),
+    "gradual": errors(3, (500, 0.05, 0.7)),
+    "steps": errors(4, *((100, rate, rate) for rate in (0.1, 0.5, 0.2, 0.9, 0.5))),
+    "none, then only": np.repeat([0.0, 1.0, 0.0], 150),
+}
+
+
+def oracle(detector):
+    module = importlib.import_module(f"oracles.drift_{detector.kind.replace('-', '_')}")
+    return module.Oracle(**detector.model_dump(exclude={"kind"}))
+
+
+def agreed(detector, values):
+    """What was said, after it was compared."""
+    watched, slow = detector.watch(detector.init(), values), oracle(detector)
+    wanted = [slow.take(value) for value in values.tolist()]
+    assert watched.said.tolist() == [said for said, _ in wanted]
+    assert watched.rise == pytest.approx([rise for _, rise in wanted], rel=1e-9, abs=1e-12)
+    return watched.said
+
+
+@pytest.mark.parametrize("detector", EVERY, ids=name)
+@pytest.mark.parametrize("stream", STREAMS)
+def test_a_detector_equals_its_oracle(detector, stream):
+    agreed(detector, STREAMS[stream])
+
+
+@pytest.mark.parametrize("kind", DETECTORS)
+def test_the_streams_have_what_there_is_to_compare(kind):
+    alike = [detector for detector in EVERY if detector.kind == kind]
+    said = np.concatenate([d.watch(d.init(), values).said for d in alike for values in STREAMS.values()])
+    assert np.count_nonzero(said == ALARM) >= 10
+    assert np.count_nonzero(said == WARNING) >= (10 if kind in ("ddm", "eddm", "hddm-a", "hddm-w") else 0)
+
+
+@pytest.mark.parametrize("kind", ["adwin", "hddm-a", "hddm-w", "page-hinkley", "kswin"])
+def test_values_between_0_and_1_are_taken_too(kind):
+    draws = np.random.default_rng(5)
+    values = np.concatenate([draws.beta(2, 6, 250), draws.beta(6, 3, 200)])
+    for detector in EVERY:
+        if detector.kind == kind:
+            agreed(detector, values)
+
+
+def test_a_longer_life_of_adwin_equals_its_oracle():
+    """Long enough for rows of large buckets; the oracle is told to look at every cut, and that matters."""
+    values, detector = errors(6, (6_000, 0.2, 0.2), (1_000, 0.3, 0.3)), make_detector("adwin:delta=0.05")
+    assert np.count_nonzero(agreed(detector, values) == ALARM) >= 1
+
+
+def test_adwin_with_no_row_left_begins_anew():
+    state = make_detector("adwin:M=2").init()
+    few = state._replace(used=state.used[:3].copy(), sums=state.sums[:3].copy())
+    counts = []
+    for _ in range(40):
+        _take(few, 1.0)
+        counts.append(int(few.n[0]))
+        assert few.n[0] == few.total[0] == few.sums.sum()
+        assert (few.used <= 2).all()
+        assert few.n[0] == sum(int(used) << i for i, used in enumerate(few.used))
+    longest = max(counts)
+    assert longest >= 2 * (1 + 2 + 4)
+    assert counts[longest] == 0
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.lists(st.integers(0, 9), min_size=1, max_size=40))
+@settings(max_examples=150, derandomize=True, deadline=None)
+def test_the_kolmogorov_smirnov_test_is_scipys(one, other):
+    wanted = exact(one, other)
+    h = distance(np.sort(np.array(one, float)), np.sort(np.array(other, float)))
+    assert h / math.lcm(len(one), len(other)) == pytest.approx(wanted.statistic, abs=1e-12)
+    if wanted.pvalue < 0.999:  # above, SciPy may fall back to the asymptotic formula
+        assert chance(len(one), len(other), h) == pytest.approx(wanted.pvalue, rel=1e-9)
+    else:
+        assert 0.999 < chance(len(one), len(other), h) <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (30, 30), (70, 30), (9, 5), (40, 13)])
+@pytest.mark.parametrize("alpha", [0.5, 0.05, 0.005, 1e-9])
+def test_the_critical_distance_is_the_first_that_is_rare_enough(n, m, alpha):
+    h, whole = critical(n, m, alpha), math.lcm(n, m)
+    assert chance(n, m, h - 1) > alpha
+    assert chance(n, m, h) <= alpha
+    assert h <= whole + 1
+    assert chance(n, m, whole + 1) == 0.0

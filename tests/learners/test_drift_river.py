@@ -1,0 +1,131 @@
+"""The same twenty streams of errors through River's detectors: alarms at the same events, or the reason why not."""
+
+import functools
+
+import numpy as np
+import pytest
+from drift_streams import TWENTY, errors
+from river import drift
+
+from learners.drift.detector import ALARM, NOTHING, WARNING
+from learners.drift.kolmogorov import chance, critical
+from learners.drift.registry import DETECTORS, make_detector
+
+RIVER = {
+    "adwin": drift.ADWIN,
+    "ddm": drift.binary.DDM,
+    "eddm": drift.binary.EDDM,
+    "hddm-a": drift.binary.HDDMA,
+    "hddm-w": drift.binary.HDDMW,
+    "page-hinkley": drift.PageHinkley,
+    "kswin": drift.KSWIN,
+}
+ALL_BUT_KSWIN = [kind for kind in RIVER if kind != "kswin"]
+OTHER = {
+    "adwin:delta=0.1,clock=8,M=3,min_window=10,grace=50": drift.ADWIN(0.1, 8, 3, 10, 50),
+    "ddm:warmup=100,warning=1.5,alarm=2.5": drift.binary.DDM(100, 1.5, 2.5),
+    "eddm:warmup=50,alpha=0.9,beta=0.8": drift.binary.EDDM(50, 0.9, 0.8),
+    "hddm-a:alpha_d=0.01,alpha_w=0.05,two_sided=true": drift.binary.HDDMA(0.01, 0.05, two_sided_test=True),
+    "hddm-w:alpha_d=0.01,alpha_w=0.05,lam=0.1,two_sided=true": drift.binary.HDDMW(0.01, 0.05, 0.1, two_sided_test=True),
+    "page-hinkley:lam=20,delta=0.01,alpha=0.999,mode=up": drift.PageHinkley(30, 0.01, 20, 0.999, "up"),
+    "page-hinkley:lam=20,delta=0.01,alpha=0.999,mode=down": drift.PageHinkley(30, 0.01, 20, 0.999, "down"),
+}
+
+
+def river_said(detector, values):
+    """What River says after each value, in our words."""
+    said = []
+    for value in values.tolist():
+        detector.update(value)
+        warned = getattr(detector, "warning_detected", False)
+        said.append(ALARM if detector.drift_detected else WARNING if warned else NOTHING)
+    return np.array(said)
+
+
+@functools.cache
+def both(kind, stream):
+    detector = make_detector(kind)
+    return detector.watch(detector.init(), TWENTY[stream]).said, river_said(RIVER[kind](), TWENTY[stream])
+
+
+def test_every_detector_is_compared_on_twenty_streams():
+    assert RIVER.keys() == DETECTORS.keys()
+    assert len(TWENTY) == 20
+
+
+@pytest.mark.parametrize("stream", TWENTY)
+@pytest.mark.parametrize("kind", ALL_BUT_KSWIN)
+def test_alarms_are_at_the_same_events(kind, stream):
+    ours, rivers = both(kind, stream)
+    assert np.flatnonzero(ours == ALARM).tolist() == np.flatnonzero(rivers == ALARM).tolist()
+
+
+@pytest.mark.parametrize("kind", ALL_BUT_KSWIN)
+def test_the_streams_have_alarms(kind):
+    assert sum(np.count_nonzero(both(kind, stream)[0] == ALARM) for stream in TWENTY) >= 20
+
+
+@pytest.mark.parametrize("kind", ["ddm", "hddm-a", "hddm-w"])
+@pytest.mark.parametrize("stream", TWENTY)
+def test_warnings_are_the_same_too(kind, stream):
+    ours, rivers = both(kind, stream)
+    assert ours.tolist() == rivers.tolist()
+
+
+@pytest.mark.parametrize("stream", TWENTY)
+def test_eddm_forgets_a_warning_that_river_keeps(stream):
+    """At a new largest p′ + 2s′ the level is 1 and ours says nothing; River leaves its flag as it was until the next
+    error that is none: it warns at no other event that ours does not."""
+    ours, rivers = both("eddm", stream)
+    differ = np.flatnonzero(ours != rivers)
+    assert (rivers[differ] == WARNING).all()
+    assert (ours[differ] == NOTHING).all()
+    assert (rivers[differ - 1] == WARNING).all(), "each is one that was kept"
+
+
+@pytest.mark.parametrize("spec", OTHER)
+@pytest.mark.parametrize("stream", ["there and back", "gradual, better", "many changes", "learning", "by turns"])
+def test_so_with_other_parameters(spec, stream):
+    detector = make_detector(spec)
+    ours = detector.watch(detector.init(), TWENTY[stream]).said
+    rivers = river_said(OTHER[spec].clone(), TWENTY[stream])
+    assert np.flatnonzero(ours == ALARM).tolist() == np.flatnonzero(rivers == ALARM).tolist()
+
+
+class Everything:
+    """A source of random numbers that draws the whole population."""
+
+    @staticmethod
+    def sample(population, _):
+        return list(population)
+
+
+class WholeKswin(drift.KSWIN):
+    """River's, with what the older part gives in place of a sample of it."""
+
+    def _reset(self):
+        super()._reset()
+        self._rng = Everything()
+
+
+KSWIN_STREAMS = {
+    "abrupt, large": TWENTY["abrupt, large"][1_500:2_500],
+    "better": errors(20, (400, 0.9, 0.9), (400, 0.1, 0.1)),
+    "many changes": TWENTY["many changes"][:1_600],
+    "gradual": errors(21, (300, 0.0, 0.0), (100, 0.0, 1.0), (300, 1.0, 1.0)),
+    "very short": TWENTY["very short"],
+    "none, then only": TWENTY["none, then only"][800:2_200],
+    "values": np.concatenate([np.random.default_rng(22).normal(mean, 1, 300) for mean in (0, 1, 3, 0)]),
+}
+
+
+@pytest.mark.parametrize("stream", KSWIN_STREAMS)
+def test_kswin_differs_in_the_sample_and_its_level_alone(stream):
+    """River draws 30 of 70 older values for each test, anew and unseeded, so no other detector has its alarms. Given
+    all 70, and the chance that a test of 30 with 30 has at α = 0.005, River's has ours."""
+    values, detector = KSWIN_STREAMS[stream], make_detector("kswin")
+    level = chance(30, 30, critical(30, 30, detector.alpha))
+    ours = np.flatnonzero(detector.watch(detector.init(), values).said == ALARM)
+    rivers = np.flatnonzero(river_said(WholeKswin(alpha=level * (1 + 1e-9)), values) == ALARM)
+    assert ours.tolist() == rivers.tolist()
+    assert ours.size > 0 or stream == "very short"
