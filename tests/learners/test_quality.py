@@ -361,6 +361,7 @@ DAMAGE = {
     "too much mass of scored": ("sums", put(3, 990.0)),
     "a fading loss beyond the worst": ("sums", put(4, 1e5)),
     "an event of a class more": ("classes", plus([[1, 0], [0, 0], [0, 0]])),
+    "events of another class": ("classes", plus([[1, -1], [0, 0], [0, 0]])),
     "a hit more": ("classes", plus([[0, 0], [0, 0], [1, 0]])),
     "more hits than guesses": ("classes", plus([[0, 0], [0, 0], [5000, -5000]])),
     "negative": ("classes", lambda a: -a),
@@ -394,6 +395,15 @@ def test_the_same_of_several_classes(name, change):
         restored_quality(2, arrays | {name: change(arrays[name])})
 
 
+def test_an_outcome_of_an_event_that_has_not_come_is_refused():
+    arrays = flatten(passed(0, [array[:5] for array in LONG[0]])[1][1])
+    restored_quality(0, arrays)
+    outcomes = arrays["outcomes"].copy()
+    outcomes[:, [0, 900]] = outcomes[:, [900, 0]]
+    with pytest.raises(ValueError, match="cannot be"):
+        restored_quality(0, arrays | {"outcomes": outcomes})
+
+
 def test_arrays_of_another_number_of_classes_are_refused():
     arrays = flatten(fresh_quality(0))
     for classes in (2, 3, 64):
@@ -405,8 +415,8 @@ def test_arrays_of_another_number_of_classes_are_refused():
 @given(st.sampled_from(CLASSES), st.sampled_from(["totals", "said", "outcomes", "sums", "classes"]), st.data())
 def test_any_damage_is_refused_or_harmless(classes, name, data):
     """What is taken can be gone on with: figures are numbers, and no count is put outside of the arrays."""
-    rows = LONG[classes]
-    arrays = flatten(passed(classes, [array[: data.draw(st.sampled_from([0, 5, 1500]))] for array in rows])[1][1])
+    rows, length = LONG[classes], data.draw(st.sampled_from([0, 5, 1500]))
+    arrays = flatten(passed(classes, [array[:length] for array in rows])[1][1])
     damaged = arrays[name].copy()
     values = {
         "f": st.one_of(st.floats(), st.floats(-2, 2000)),
