@@ -33,17 +33,6 @@ def fresh_progress() -> Progress:
     return Progress(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(WINDOW, np.uint8))
 
 
-def record(progress: Progress, y: Array, scores: Array) -> int:
-    """Count a batch that no row of which was refused; returns its errors."""
-    wrong = (predicted(scores) != y).astype(np.uint8)
-    last = wrong[-WINDOW:]
-    first = int(progress.events[0]) + wrong.size - last.size
-    progress.recent[(first + np.arange(last.size)) % WINDOW] = last
-    progress.events[0] += wrong.size
-    progress.errors[0] += int(wrong.sum())
-    return int(wrong.sum())
-
-
 class Report(NamedTuple):
     """How a frozen model does on rows it has not learned from."""
 

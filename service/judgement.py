@@ -16,7 +16,7 @@ from learners.evaluation import Progress, fresh_progress
 from learners.history import fresh_history, restored_history
 from learners.learner import flatten, restore
 from learners.outputs import predicted
-from learners.plausible import restored_quality
+from learners.plausible import check_together, restored_quality
 from learners.quality import assess, fresh_quality
 from service.drift_settings import Drift
 
@@ -159,6 +159,8 @@ class Judgement:
             found.quality = restored_quality(self._classes, _part(arrays, "quality"))
         if "history" not in lacking:
             found.history = restored_history(_part(arrays, "history"))
+        if not {"quality", "history"} & lacking:
+            check_together(found.progress, found.quality, found.history)
         if same_drift and "drift/tally" not in lacking:
             found._take_up(arrays)
         return found, bool(lacking) or not same_drift

@@ -8,7 +8,7 @@ import msgspec
 from learners.batch import Ints
 from learners.calibration import calibration_error
 from learners.history import latest, whole
-from learners.quality import by_class, figures
+from learners.quality import EVENTS, by_class, figures
 from service.model import Model
 
 CLASSES = 16
@@ -79,12 +79,15 @@ def alarms_of(model: Model) -> list[dict[str, Any]]:
 def history_of(model: Model) -> dict[str, Any]:
     """The curves: cumulative counts at some hundred points of the whole life, and of the last events."""
     with model.still:
-        history = model.judgement.history
-        curves = whole(history), latest(history)
-    return {"whole": _curve(curves[0]), "latest": _curve(curves[1]), "alarms": alarms_of(model)}
+        judged = model.judgement
+        curves = whole(judged.history), latest(judged.history)
+        earlier = int(judged.progress.events[0] - judged.quality.totals[EVENTS])
+    return {"whole": _curve(curves[0], earlier), "latest": _curve(curves[1], earlier), "alarms": alarms_of(model)}
 
 
-def _curve(points: Ints) -> dict[str, list[int]]:
+def _curve(points: Ints, earlier: int) -> dict[str, list[int]]:
+    """Events are counted from the model's first, which may lie before the curve's: versions before had none."""
+    points[:, 0] += earlier
     return dict(zip(("events", "errors", "majority", "no_change"), points.T.tolist(), strict=True))
 
 

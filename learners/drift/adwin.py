@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from learners.batch import Array, Flags, Ints
-from learners.drift.detector import ALARM, Detector, Watched
+from learners.drift.detector import ALARM, Detector, Watched, finite
 from learners.kernels import kernel
 
 ROWS = 40
@@ -54,6 +54,16 @@ class Adwin(Detector):
 
     def watch(self, state: State, values: Array) -> Watched:
         return Watched(*_watch(state, self.delta, self.clock, self.min_window, self.grace, values))
+
+    def possible(self, state: State) -> bool:
+        there = np.arange(self.M + 1) < state.used[:, None]
+        return bool(
+            ((state.used >= 0) & (state.used <= self.M)).all()
+            and state.n[0] == sum(int(used) << row for row, used in enumerate(state.used))
+            and finite(state)
+            and not state.sums[~there].any()
+            and state.spread[0] >= 0.0
+        )
 
     def score(self, state: State) -> float:
         """The difference of the means over ε_cut, where that is largest."""

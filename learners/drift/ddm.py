@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from learners.batch import Array, Flags, Ints
-from learners.drift.detector import ALARM, WARNING, Detector, Watched
+from learners.drift.detector import ALARM, WARNING, Detector, Watched, finite
 from learners.kernels import kernel
 
 
@@ -47,6 +47,10 @@ class Ddm(Detector):
 
     def watch(self, state: State, values: Array) -> Watched:
         return Watched(*_watch(state, self.warning, self.alarm, self.warmup, values))
+
+    def possible(self, state: State) -> bool:
+        counted = finite(state) and 0.0 <= state.errors[0] <= state.n[0]
+        return counted and bool(((state.least >= 0.0) & (state.least <= 1.0)).all())
 
     def score(self, state: State) -> float:
         """Where p + s is between its lowest and an alarm."""

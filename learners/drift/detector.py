@@ -17,8 +17,8 @@ from learners.learner import State, restore
 NOTHING, WARNING, ALARM = 0, 1, 2
 """What a detector says after a value."""
 
-LARGEST = 1e300
-"""No sum of values is beyond it."""
+LARGEST, MOST = 1e300, 2**53
+"""No sum of values is beyond the one, no count beyond the other."""
 
 
 class Watched(NamedTuple):
@@ -64,4 +64,4 @@ class Detector(BaseModel):
 
 def finite(state: State) -> bool:
     """Whether every number of a state is one that sums can be taken of."""
-    return all(bool((np.abs(array) <= LARGEST).all()) for array in state)
+    return all(bool((np.abs(array) <= (MOST if array.dtype == np.int64 else LARGEST)).all()) for array in state)

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from learners.batch import Array, Flags, Ints
-from learners.drift.detector import ALARM, WARNING, Detector, Watched
+from learners.drift.detector import ALARM, WARNING, Detector, Watched, finite
 from learners.kernels import kernel
 
 
@@ -54,6 +54,16 @@ class Eddm(Detector):
 
     def watch(self, state: State, values: Array) -> Watched:
         return Watched(*_watch(state, self.alpha, self.beta, self.warmup, values))
+
+    def possible(self, state: State) -> bool:
+        n, last, errors, level = (array[0] for array in (state.n, state.last, state.errors, state.level))
+        told = errors > 0 and state.mean[0] >= 1.0 and (state.most >= 1.0).all()
+        return bool(
+            finite(state)
+            and 0 <= errors <= last <= n
+            and state.spread[0] >= 0.0
+            and (level == 1.0 or (told and level > 0.0))
+        )
 
     def score(self, state: State) -> float:
         """How far the level has come from 1 to β."""

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from learners.batch import Array, Flags
-from learners.drift.detector import ALARM, WARNING, Detector, Watched
+from learners.drift.detector import ALARM, WARNING, Detector, Watched, finite
 from learners.kernels import kernel
 
 
@@ -49,12 +49,16 @@ class HddmA(Detector):
     def watch(self, state: State, values: Array) -> Watched:
         return Watched(*_watch(state, self.alpha_d, self.alpha_w, self.two_sided, values))
 
+    def possible(self, state: State) -> bool:
+        return finite(state) and all(0.0 <= total <= n <= state.whole[0] for n, total in state)
+
     def score(self, state: State) -> float:
         """The difference of the means over its bound."""
         differences = [_change(state.low, state.whole, self.alpha_d)]
         if self.two_sided:
             differences.append(_change(state.high, state.whole, self.alpha_d))
-        return min(max(sign * d / bound for sign, (d, bound) in zip((1.0, -1.0), differences, strict=False)), 1.0)
+        shares = (sign * d / bound for sign, (d, bound) in zip((1.0, -1.0), differences, strict=False))
+        return min(max(*shares, 0.0), 1.0)
 
 
 @kernel

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from learners.batch import Array, Flags
-from learners.drift.detector import ALARM, WARNING, Detector, Watched
+from learners.drift.detector import ALARM, WARNING, Detector, Watched, finite
 from learners.kernels import kernel
 
 
@@ -55,6 +55,11 @@ class HddmW(Detector):
 
     def watch(self, state: State, values: Array) -> Watched:
         return Watched(*_watch(state, self.alpha_d, self.alpha_w, self.lam, self.two_sided, values))
+
+    def possible(self, state: State) -> bool:
+        return finite(state) and all(
+            0.0 <= mean <= 1.0 and 0.0 < squares <= 1.0 and n >= 0.0 for mean, squares, n in state
+        )
 
     def score(self, state: State) -> float:
         """The difference of the means over its bound."""

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from learners.batch import Array, Flags, Ints
-from learners.drift.detector import ALARM, Detector, Watched
+from learners.drift.detector import ALARM, Detector, Watched, finite
 from learners.drift.kolmogorov import chance, critical, distance
 from learners.kernels import kernel
 
@@ -54,6 +54,16 @@ class Kswin(Detector):
 
     def watch(self, state: State, values: Array) -> Watched:
         return Watched(*_watch(state, self._alarming(), values))
+
+    def possible(self, state: State) -> bool:
+        n, place = int(state.n[0]), int(state.n[0]) % self.n
+        if not finite(state) or n < 0:
+            return False
+        if n < self.n:
+            return not (state.window[n:].any() or state.older.any() or state.recent.any())
+        ordered = np.roll(state.window, -place)
+        parts = ((state.older, ordered[: -self.r]), (state.recent, ordered[-self.r :]))
+        return all((kept == np.sort(values)).all() for kept, values in parts)
 
     def score(self, state: State) -> float:
         """The distance over the one that is an alarm."""

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from learners.batch import Array, Flags, Ints
-from learners.drift.detector import ALARM, Detector, Watched
+from learners.drift.detector import ALARM, Detector, Watched, finite
 from learners.kernels import kernel
 
 Mode = Literal["up", "down", "both"]
@@ -47,6 +47,10 @@ class PageHinkley(Detector):
     def watch(self, state: State, values: Array) -> Watched:
         sides = (self.mode != "down", self.mode != "up")
         return Watched(*_watch(state, self.delta, self.lam, self.alpha, sides, self.warmup, values))
+
+    def possible(self, state: State) -> bool:
+        n, sides = state.n[0], (state.up, state.down)
+        return finite(state) and n >= 0 and all(side[1] <= side[0] and 0.0 <= side[2] <= n for side in sides)
 
     def score(self, state: State) -> float:
         """The larger of both sums over λ."""
