@@ -82,7 +82,7 @@ def test_panels_fill_the_grid(path: Path):
 )
 def test_panel_says_what_it_shows(panel: Panel):
     defaults = panel.field_config.defaults
-    assert defaults.unit in UNITS or defaults.unit.startswith("suffix: ")
+    assert defaults.unit in UNITS or defaults.unit.startswith("suffix:")
     refs = [target.ref_id for target in panel.targets]
     assert refs == list("ABCDEFGH"[: len(refs)])
     assert all(target.instant is not target.range for target in panel.targets)
