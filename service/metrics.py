@@ -179,6 +179,7 @@ class Metrics:
         self._ready.labels(self._model).set(health.ready)
         self._age.labels(self._model).set(max(0.0, time.time() - model.served().made))
         self._stale.labels(self._model).set(health.stale_seconds)
+        self._lag.clear()  # who learns no more, or reads other partitions, knows nothing of the old ones
         lag = health.lag if len(health.lag) <= PARTITIONS else {"all": sum(health.lag.values())}
         for partition, behind in lag.items():
             self._lag.labels(self._model, partition).set(behind)

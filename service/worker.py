@@ -145,6 +145,7 @@ class Worker:
             self._letters.forget()  # the records they are of will come again
             self._bookmark = own(self._log_name, begin)
             self._health.ready |= self._health.checkpoint is not None
+            self._health.confirmed_at = None  # from here on what answers is the newest there is
         return True
 
     def _save_if_due(self) -> None:
