@@ -198,7 +198,7 @@ def _watch(
             x, n = values[s], seen[s]
             seen[s] = n + 1
             if n < SAMPLE:
-                sample[s, n] = min(max(x, -LARGEST), LARGEST) + 0.0  # no −0
+                sample[s, n] = min(max(x, -LARGEST), LARGEST)
                 if n + 1 == SAMPLE:
                     set_edges(edges[s], sample[s])
                     sample[s, :] = 0.0
