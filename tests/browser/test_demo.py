@@ -41,7 +41,7 @@ def demo():
     )
     try:
         running = Demo(port)
-        running.answers("/readyz", 200, 60)
+        running.answers("/readyz", 200, 120)  # kernels may have to be compiled first
         told = running.get("/status")[1]
         missing = [name for name in ("quality", "drift", "last_rejects") if name not in told]
         assert not missing, f"/status does not tell {missing}"
