@@ -27,7 +27,7 @@ def test_without_events_it_says_so(visit, redis_url, tmp_path):
     feed(redis_url, list(islice(payments(7, 0), 0)))
     config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url)
     with running("run", config) as process:
-        process.answers("/healthz", 200, 60)
+        process.answers("/readyz", 200, 120)
         check_told(process)
         page = visit.tab()
         page.goto(f"http://127.0.0.1:{process.port}/")
@@ -53,7 +53,7 @@ def test_names_are_text_whatever_they_contain(visit, redis_url, tmp_path):
     model = {"learner": learner, "label": {"classes": "grow", "max_classes": 3}}
     config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url, **model)
     with running("run", config) as process:
-        process.answers("/readyz", 200, 60)
+        process.answers("/readyz", 200, 120)
         check_told(process)
         page = visit.tab()
         page.set_viewport_size({"width": 360, "height": 740})
@@ -77,7 +77,7 @@ def test_it_goes_on_after_a_restart(visit, redis_url, tmp_path):
     config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url, api={"port": free_port()}, lease=1.0)
     page = visit.tab()
     with running("run", config) as process:
-        process.answers("/readyz", 200, 60)
+        process.answers("/readyz", 200, 120)
         page.goto(f"http://127.0.0.1:{process.port}/")
         expect(page.locator("#numbers")).to_contain_text("500")
         process.process.send_signal(signal.SIGKILL)
@@ -87,7 +87,7 @@ def test_it_goes_on_after_a_restart(visit, redis_url, tmp_path):
         expect(page.locator("#numbers")).to_contain_text("500")
     feed(redis_url, list(islice(stream, 50)))
     with running("run", config) as process:
-        process.answers("/readyz", 200, 60)
+        process.answers("/readyz", 200, 120)
         expect(page.locator("#trouble")).to_contain_text("The service answers again", timeout=20_000)
         expect(page.locator("#numbers")).to_contain_text("550")
         expect(page.locator("#view")).not_to_have_class("stale")
@@ -100,7 +100,7 @@ def test_every_role_shows_what_it_has(visit, redis_url, tmp_path):
     config = write_config(tmp_path / "learn.yaml", f"{redis_url}/payments", redis_url)
     replica = write_config(tmp_path / "serve.yaml", f"{redis_url}/payments", redis_url)
     with running("learn", config) as learner, running("serve", replica) as server:
-        server.answers("/readyz", 200, 60)
+        server.answers("/readyz", 200, 120)
         page = visit.tab()
         page.goto(f"http://127.0.0.1:{learner.port}/")
         expect(page.locator("#numbers")).to_contain_text("2,000")
