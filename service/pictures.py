@@ -188,7 +188,7 @@ def _frame(axes: "Axes", panel: Panel, top: float, window: int | None) -> None:
     axes.grid(axis="y", color=FAINT, linewidth=0.7)
     axes.set_axisbelow(True)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    axes.yaxis.set_major_locator(MaxNLocator(5))
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: f"{at:,.0f}"))
     axes.tick_params(length=3)
     axes.set_title(panel.title, loc="left", fontweight="bold", fontsize=11, pad=18 if panel.sections else 8)
