@@ -5,7 +5,7 @@ import tempfile
 import threading
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -86,8 +86,8 @@ def _scraped(service: Service) -> Iterator[None]:
 
     def scrape() -> None:
         while not end.wait(SCRAPES):
-            with urllib.request.urlopen(f"http://127.0.0.1:{service.port}/metrics") as reply:
-                reply.read()
+            with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{service.port}/metrics") as reply:
+                reply.read()  # at its end the service answers no more
 
     thread = threading.Thread(target=scrape, daemon=True)
     thread.start()
