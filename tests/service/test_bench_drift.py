@@ -37,6 +37,7 @@ def test_the_section_of_the_detectors(monkeypatch):
 def test_one_that_always_fires_finds_everything_and_means_nothing():
     figures = _figures(lambda values, _: iter(range(values.size)), 2)
     assert figures["abrupt found"] == figures["gradual found"] == 1.0
+    assert figures["abrupt soon"] == 1.0
     assert figures["abrupt delay"] == 0
     assert figures["false before"] == figures["false stationary"] == 10_000
 
