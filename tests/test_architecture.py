@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from learners.description import describe
+from learners.drift.registry import DETECTORS
 from learners.registry import KINDS
 from service.cli.learners import page
 
@@ -35,7 +36,8 @@ def imported(path):
 
 def test_every_kind_has_an_oracle_and_every_oracle_a_kind():
     oracles = {path.stem for path in (TESTS / "oracles").glob("*.py")}
-    assert oracles == {kind.replace("-", "_") for kind in KINDS}
+    kinds = [*KINDS, *(f"drift_{kind}" for kind in DETECTORS)]
+    assert oracles == {kind.replace("-", "_") for kind in kinds}
 
 
 @pytest.mark.parametrize("path", sorted((TESTS / "oracles").glob("*.py")), ids=lambda path: path.stem)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from service.bench.checkpoint import bench_checkpoint
+from service.bench.drift import bench_drift
 from service.bench.learners import bench_learners
 from service.bench.peers import installed
 from service.bench.serve import bench_serve
@@ -36,7 +37,15 @@ BENCHES = {
         "requests/s of /predict beside a bare FastAPI handler, batches, 1,000 clients; and the 99th percentile "
         "of latencies beside a learner, in one process and in two; 5 minutes",
     ),
+    "drift": Bench(
+        bench_drift,
+        "how soon each drift detector finds a change of the error rate, and how often it alarms where there is none, "
+        "beside River's and one that always fires; 4 minutes",
+    ),
 }
+
+PEERS = {"learners": {"river", "vowpalwabbit"}, "drift": {"river"}}
+"""What is measured beside ours."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(command: str, arguments: argparse.Namespace) -> int:
-    for peer in {"river", "vowpalwabbit"} - set(installed()) if arguments.name == "learners" else ():
+    for peer in sorted(PEERS.get(arguments.name, set()) - set(installed())):
         print(f"onepass {command}: {peer} is not installed and not measured: install the extra bench", file=sys.stderr)
     document = BENCHES[arguments.name].run(quick=arguments.quick)
     if arguments.json:

@@ -22,6 +22,7 @@ RIVER = {
 }
 ALL_BUT_KSWIN = [kind for kind in RIVER if kind != "kswin"]
 OTHER = {
+    "adwin:clock=1,M=1": drift.ADWIN(clock=1, max_buckets=1),
     "adwin:delta=0.1,clock=8,M=3,min_window=10,grace=50": drift.ADWIN(0.1, 8, 3, 10, 50),
     "ddm:warmup=100,warning=1.5,alarm=2.5": drift.binary.DDM(100, 1.5, 2.5),
     "eddm:warmup=50,alpha=0.9,beta=0.8": drift.binary.EDDM(50, 0.9, 0.8),

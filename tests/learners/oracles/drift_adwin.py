@@ -1,7 +1,5 @@
 """Bifet & Gavaldà 2007, by brute force: all values are kept, buckets are only sizes, and every cut is taken afresh."""
 
-import math
-
 import numpy as np
 
 
@@ -39,7 +37,7 @@ class Oracle:
             n1 = n - n0
             if min(n0, n1) >= self.min_window:
                 m = 1 / (1 / (n0 - self.min_window + 1) + 1 / (n1 - self.min_window + 1))
-                log = math.log(2 / (self.delta / math.log(n)))
-                epsilon = math.sqrt(2 / m * variance * log) + 2 / (3 * m) * log
+                log = np.log(2 / (self.delta / np.log(n)))
+                epsilon = np.sqrt(2 / m * variance * log) + 2 / (3 * m) * log
                 rise = np.mean(self.values[n0:]) - np.mean(self.values[:n0])
                 yield abs(rise) / epsilon, rise
