@@ -1,6 +1,7 @@
 """Alarms: where in the log the world was found changed, by which detector, and what was done about it."""
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -50,8 +51,8 @@ class Alarms:
     def __init__(self, alarms: tuple[Alarm, ...] = ()) -> None:
         self._kept = deque(alarms, KEPT)
 
-    def add(self, alarm: Alarm) -> None:
-        self._kept.append(alarm)
+    def extend(self, alarms: Sequence[Alarm]) -> None:
+        self._kept.extend(alarms)
 
     def latest(self) -> list[Alarm]:
         return list(self._kept)

@@ -18,10 +18,10 @@ class Outcome(NamedTuple):
 
     learned: int
     errors: int
-    updates: int
     majority_errors: int
     """What the baselines would have got wrong of them."""
     no_change_errors: int
+    updates: int
     refused: list[tuple[int, str]]
     """Place in the batch and reason of each event that was not learned."""
     alarms: list[Alarm]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.batch import Array, Batch, Ints
+from learners.batch import Array, Batch, Flags, Ints
 from learners.calibration import calibrate, fresh_calibration, restored_calibration
 from learners.drift.detector import ALARM
 from learners.drift.inputs import FEATURES, LABEL, restored_inputs
@@ -24,6 +24,14 @@ Arrays = dict[str, NDArray[Any]]
 
 INPUTS = ("inputs", "labels", "predictions")
 """What watches distributions, by the names that alarms and metrics have."""
+
+
+class Judged(NamedTuple):
+    """Rows in order: their labels, what was said of them, and 1 where that was wrong."""
+
+    y: Array
+    guess: Ints
+    wrong: Flags
 
 
 class Sign(NamedTuple):
@@ -75,22 +83,25 @@ class Judgement:
         """The names of all detectors, in the order of their counts."""
         return (*(detector.kind for detector in self.drift.detectors), *(INPUTS if self.drift.inputs else ()))
 
-    def judge(self, X: Batch, y: Array, scores: Array) -> tuple[int, list[Sign]]:
-        """Rows that were not refused, in order: how many were wrong, and what the detectors said."""
+    def judge(self, y: Array, scores: Array, weights: Array) -> Judged:
+        """Rows that were not refused, in order: count what was said of them before they were learned."""
         guess = predicted(scores)
-        p = calibrate(self.calibration, y, scores, X.weights)
-        wrong = assess(self.progress, self.quality, self.history, y, guess, p)
+        p = calibrate(self.calibration, y, scores, weights)
+        return Judged(y, guess, assess(self.progress, self.quality, self.history, y, guess, p))
+
+    def watch(self, X: Batch, y: Array, guess: Ints, wrong: Flags) -> list[Sign]:
+        """Rows that were judged, in order: what the detectors say of them."""
         signs = self._of_errors(wrong.astype(np.float64))
         if self.drift.inputs and self.watching is not None:
             shifts = self.drift.inputs.watch(self.watching, X, y, guess)
-            slots = self.drift.inputs.slots(self.watching)
+            slots = self.drift.inputs.slots(self.watching) if shifts else ()
             for row, series, distance, _ in shifts:
                 name = "inputs" if series >= FEATURES else "labels" if series == LABEL else "predictions"
                 slot = int(slots[series - FEATURES]) if series >= FEATURES else None
                 signs.append(Sign(row, name, slot, distance, worse=True))
         for sign in signs:
             self.tally.alarms[self.watched.index(sign.detector)] += sign.worse
-        return int(wrong.sum()), sorted(signs, key=lambda sign: sign.row)
+        return sorted(signs, key=lambda sign: sign.row)
 
     def _of_errors(self, wrong: Array) -> list[Sign]:
         signs: list[Sign] = []

@@ -13,14 +13,13 @@ from learners.calibration import Calibration, probabilities
 from learners.evaluation import Progress
 from learners.kernels import ACCEPTED, REFUSALS
 from learners.learner import REWROTE, Learner, flatten, slot_arrays
-from learners.quality import MAJORITY, NO_CHANGE
 from service.alarms import Alarm, Alarms
 from service.answers import Outcome, Prediction, Served, predictions
 from service.checkpoints import Manifest
 from service.drift_settings import Drift
 from service.events import Decoder, Event, batch
 from service.fitting import Mismatch, check_actions, check_classes, check_settings, fitted
-from service.judgement import Judgement, Sign
+from service.judgement import Judged, Judgement
 from service.labels import Labels
 from service.lineage import Lineage
 from service.reaction import STRETCH, carried_out, decided
@@ -87,10 +86,11 @@ class Model:
         began = time.perf_counter()
         X = batch(events)
         codes = self.learner.refusals(X).tolist()
-        missed = self.judgement.quality.totals.copy()
-        errors, updates, first = 0, self.updates(), 0
+        before, updates, first = self.judgement.quality.totals.copy(), self.updates(), 0
         refused: list[tuple[int, str]] = []
         alarms: list[Alarm] = []
+        learned: list[int] = []
+        judged: list[Judged] = []
         while first < len(events):
             with self._lock:
                 places = range(first, min(len(events), first + STRETCH - int(self.progress.events[0]) % STRETCH))
@@ -98,25 +98,20 @@ class Model:
                     self.labels.taught(events[place].label, events[place].weight) if codes[place] == ACCEPTED else None
                     for place in places
                 ]
-                learned = [place for place, number in zip(places, numbers, strict=True) if number is not None]
-                wrong, signs = self._learn(X.rows(places.start, places.stop), numbers)
-                before = int(self.progress.events[0]) - len(learned)
-                for sign in signs:
-                    origin = origins[learned[sign.row]] if origins else None
-                    feature = self.named(sign.slot) if sign.slot else ""
-                    alarms.append(decided(self.judgement, sign, before + sign.row + 1, origin, feature))
-                    self.alarms.add(alarms[-1])
-            errors += wrong
+                judged.append(self._learn(X.rows(places.start, places.stop), numbers))
+                learned += [place for place, number in zip(places, numbers, strict=True) if number is not None]
+                first = places.stop
+                if self._drift.acts or first == len(events):  # who only looks may look once, which is quicker
+                    alarms += self._watched(X, learned, judged, origins)
+                    learned, judged = [], []
             if None in numbers:
                 unknown = [place for place, number in zip(places, numbers, strict=True) if number is None]
                 refused += [(place, REFUSALS[codes[place]] or "label") for place in unknown]
-            first = places.stop
+        count, errors, majority, no_change, _ = (self.judgement.quality.totals - before).tolist()
         updates, seconds = self.updates() - updates, time.perf_counter() - began
-        missed = self.judgement.quality.totals - missed
-        baselines = int(missed[MAJORITY]), int(missed[NO_CHANGE])
-        return Outcome(len(events) - len(refused), errors, updates, *baselines, refused, alarms, seconds)
+        return Outcome(count, errors, majority, no_change, updates, refused, alarms, seconds)
 
-    def _learn(self, X: Batch, numbers: list[float | None]) -> tuple[int, list[Sign]]:
+    def _learn(self, X: Batch, numbers: list[float | None]) -> Judged:
         if None in numbers:
             X = X.where(np.array([number is not None for number in numbers], np.bool_))
         y = np.array([number for number in numbers if number is not None], np.float64)
@@ -126,7 +121,21 @@ class Model:
         if rewrote or (moved & REWROTE).any():
             self._touched.everything = True
         self._made = time.time()
-        return self.judgement.judge(X, y, scores)
+        return self.judgement.judge(y, scores, X.weights)
+
+    def _watched(self, X: Batch, places: list[int], judged: list[Judged], origins: Sequence[Record]) -> list[Alarm]:
+        """Let the detectors look at the rows that were learned last, those at these places."""
+        if not places:
+            return []
+        rows = X.rows(places[0], places[-1] + 1)
+        if rows.size > len(places):
+            rows = rows.where(np.isin(np.arange(places[0], places[-1] + 1), places))
+        before = int(self.progress.events[0]) - len(places)
+        signs = self.judgement.watch(rows, *map(np.concatenate, zip(*judged, strict=True)))
+        where = [origins[place] for place in places] if signs and origins else []
+        alarms = [decided(self.judgement, sign, before, where, self.named) for sign in signs]
+        self.alarms.extend(alarms)
+        return alarms
 
     def count_rejects(self, reasons: Sequence[str]) -> None:
         """Rejected events are part of the history, so their counts are checkpointed with it."""

@@ -5,6 +5,7 @@ cut: a replay gives the same bits.
 """
 
 import time
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -22,21 +23,24 @@ RAISE, RESET = 0, 1
 ACTIONS = {"raise": RAISE, "reset_scaler": RESET}
 
 
-def decided(judgement: Judgement, sign: Sign, event: int, origin: Record | None, feature: str) -> Alarm:
-    """The alarm of a sign, which names the feature if it is of one; its actions wait for the next stretch."""
+def decided(
+    judgement: Judgement, sign: Sign, before: int, origins: Sequence[Record], named: Callable[[int], str]
+) -> Alarm:
+    """The alarm of a sign among rows that came after so many events, from these records; its actions wait."""
     of_error = sign.detector not in INPUTS
     drift = judgement.drift
     actions = (drift.on_error if of_error else drift.on_inputs) if sign.worse else ()
     for action in actions:
         judgement.tally.pending[ACTIONS[action]] = 1
+    series = "error" if of_error else named(sign.slot) if sign.slot else sign.detector.removesuffix("s")
     return Alarm(
-        event,
+        before + sign.row + 1,
         sign.detector,
-        "error" if of_error else feature or sign.detector.removesuffix("s"),
+        series,
         "moved" if not of_error else "worse" if sign.worse else "better",
         sign.size,
-        origin.partition if origin else "",
-        origin.position if origin else "",
+        origins[sign.row].partition if origins else "",
+        origins[sign.row].position if origins else "",
         actions,
         time.time(),
     )

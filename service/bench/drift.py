@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from service.bench.drift_cost import cost
 from service.bench.drift_detectors import detectors
+from service.bench.drift_inputs import moved_inputs
 from service.bench.report import Bar, document
 
-SECTIONS = (detectors,)
+SECTIONS = (detectors, moved_inputs, cost)
 """Each gives its results by title, and its bars."""
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from learners.batch import Array, Batch
+import numpy as np
+
+from learners.batch import Array, Batch, Flags, Ints
 from learners.calibration import calibrate
 from learners.drift.registry import DETECTORS
 from learners.outputs import predicted
@@ -19,7 +21,7 @@ from service.bench.report import Bar
 from service.bench.stream import fill, quiet, speed
 from service.cli.payments import COLUMNS
 from service.embedded.redis import redis_server
-from service.judgement import Judgement, Sign
+from service.judgement import Judged, Judgement, Sign
 
 LEARNER = {"kind": "scaled", "base": "pa1"}
 FEATURES = {"columns": list(COLUMNS), "bits": 10}
@@ -50,7 +52,6 @@ def cost(*, quick: bool) -> tuple[dict[str, Any], list[Bar]]:
         "share": middle,
         "from": low,
         "to": high,
-        "detectors": [*DETECTORS, "inputs", "labels", "predictions"],
     }
     bar = Bar("events/s with all metrics and detectors, scraped every second, over those with none", middle, ">=", 0.9)
     return {"cost": figures}, [bar]
@@ -71,12 +72,17 @@ RUNS = {"all": _with_all, "none": _with_none}
 class _Counted(Judgement):
     """Calibrates, since predictions need it, and counts events and errors: nothing else."""
 
-    def judge(self, X: Batch, y: Array, scores: Array) -> tuple[int, list[Sign]]:
-        calibrate(self.calibration, y, scores, X.weights)
-        wrong = int((predicted(scores) != y).sum())
+    def judge(self, y: Array, scores: Array, weights: Array) -> Judged:
+        calibrate(self.calibration, y, scores, weights)
+        guess = predicted(scores)
+        wrong = (guess != y).astype(np.uint8)
         self.progress.events[0] += y.size
-        self.progress.errors[0] += wrong
-        return wrong, []
+        self.progress.errors[0] += int(wrong.sum())
+        return Judged(y, guess, wrong)
+
+    def watch(self, X: Batch, y: Array, guess: Ints, wrong: Flags) -> list[Sign]:
+        del X, y, guess, wrong
+        return []
 
 
 @contextmanager

@@ -21,7 +21,7 @@ DENSE = 64
 Draw = Callable[[np.random.Generator], Array]
 
 
-def bench_inputs(*, quick: bool) -> tuple[dict[str, Any], list[Bar]]:
+def moved_inputs(*, quick: bool) -> tuple[dict[str, Any], list[Bar]]:
     """Figures and the bars among them."""
     streams, beside = (20, 4) if quick else (100, 100)
     table = {name: _table(*world, streams if name == "normal" else beside) for name, world in WORLDS.items()}

@@ -1,10 +1,10 @@
 """The benchmark of input drift: its quick form, with every figure there and both bars reached."""
 
-from service.bench.drift_inputs import FEATURES, MOVE, SOON, Shift, _delay, bench_inputs
+from service.bench.drift_inputs import FEATURES, MOVE, SOON, Shift, _delay, moved_inputs
 
 
 def test_the_quick_form_reaches_its_bars():
-    figures, bars = bench_inputs(quick=True)
+    figures, bars = moved_inputs(quick=True)
     assert [bar for bar in bars if not bar.ok] == []
     assert [(bar.op, bar.goal) for bar in bars] == [("<=", 0.05), (">=", 0.95)]
     inputs = figures["inputs"]

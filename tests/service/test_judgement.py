@@ -267,8 +267,7 @@ def an_alarm(n, **fields) -> Alarm:
 
 def test_the_newest_alarms_are_kept_and_read_again():
     alarms = Alarms()
-    for n in range(100):
-        alarms.add(an_alarm(n))
+    alarms.extend([an_alarm(n) for n in range(100)])
     assert [alarm.event for alarm in alarms.latest()] == list(range(100 - KEPT, 100))
     assert read_alarms(alarms.array()).latest() == alarms.latest()
 
