@@ -7,6 +7,7 @@ import argparse
 import json
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,9 @@ from service.quality_report import quality_of
 from service.sources.file import FileSource
 from service.status import counts_of
 from service.trail import Trail, curves_of
+
+NAMES = 65_536
+"""Of hashed features that are kept, so that alarms can name them."""
 
 
 class Run(NamedTuple):
@@ -102,7 +106,7 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
 
 
 def _replay(plan: Plan, learner: Learner, arguments: argparse.Namespace) -> Run:
-    decoder = Decoder(plan.features, plan.label, plan.limits)
+    decoder = Decoder(plan.features, plan.label, plan.limits, NAMES)
     with refused():
         model = Model(learner, plan.features, plan.label, decoder, plan.drift)
     with refused():
@@ -194,4 +198,12 @@ def _in_words(run: dict[str, Any]) -> str:
     if "test" in run:
         test = run["test"]
         text += f"\ntest: {test['events']:,} events, accuracy {test['accuracy']:.4f}, F1 {test['f1']:.4f}"
-    return f"{json.dumps(run['learner'])}\n{text}\nstate {run['state_digest']}"
+    return f"{json.dumps(run['learner'])}\n{text}\n{_beside(run)}\nstate {run['state_digest']}"
+
+
+def _beside(run: dict[str, Any]) -> str:
+    """What would have been without a learner, and what the detectors said."""
+    baselines = {name: rates["error_rate"] for name, rates in run["quality"]["baselines"].items()}
+    rates = ", ".join(f"{name.replace('_', ' ')} {rate or 0.0:.4f}" for name, rate in baselines.items())
+    alarms = Counter(f"{alarm['detector']} {alarm['change']}" for alarm in run["alarms"])
+    return f"baselines: {rates}; drift: {', '.join(f'{what} {n:,}' for what, n in sorted(alarms.items())) or 'none'}"

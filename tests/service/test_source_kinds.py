@@ -11,7 +11,7 @@ from redis import Redis
 from test_source_contract import finish, take, values
 
 from service.embedded.process import free_port
-from service.sources import create_log, dead_url, log_name, open_sink, open_source
+from service.sources import create_log, log_name, open_sink, open_source, url_beside
 from service.sources.contract import BEGINNING, Bookmark, Entry, Gap, Options, SourceDown, SourceLost
 
 both_clients = pytest.mark.parametrize("client", ["kafka-python", "confluent"])
@@ -277,7 +277,7 @@ def test_redis_lag_counts_long_streams(redis_url):
     ],
 )
 def test_bad_address_is_refused_without_repeating_it(url):
-    for use in (lambda: open_source(url, "earliest"), lambda: open_sink(url), lambda: dead_url(url)):
+    for use in (lambda: open_source(url, "earliest"), lambda: open_sink(url), lambda: url_beside(url, ".dead")):
         with pytest.raises(ValueError, match="redis") as refused:
             use()
         assert "sec" not in str(refused.value)
@@ -285,9 +285,9 @@ def test_bad_address_is_refused_without_repeating_it(url):
 
 
 def test_dead_letters_lie_beside_the_source():
-    assert dead_url("kafka://a:1,b:2/events") == "kafka://a:1,b:2/events.dead"
-    assert dead_url("redis://u:p@h:6379/0/events") == "redis://u:p@h:6379/0/events.dead"
-    assert dead_url("file:///tmp/events.jsonl") is None
+    assert url_beside("kafka://a:1,b:2/events", ".dead") == "kafka://a:1,b:2/events.dead"
+    assert url_beside("redis://u:p@h:6379/0/events", ".dead") == "redis://u:p@h:6379/0/events.dead"
+    assert url_beside("file:///tmp/events.jsonl", ".alarms") is None
 
 
 def test_a_log_has_one_name_whatever_the_way_to_it():
