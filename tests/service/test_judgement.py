@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -10,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import service.reaction
-from learners.learner import state_digest
+from learners.drift.registry import DETECTORS
+from learners.learner import arrays_digest, state_digest
 from learners.registry import make
 from service.alarms import KEPT, Alarm, Alarms, read_alarms
 from service.drift_settings import Drift
@@ -287,3 +289,29 @@ def test_an_alarm_as_a_record():
         "actions": [],
         "at": 1.5,
     }
+
+
+GOLDEN = Path(__file__).parent / "golden" / "judged-2.bin"
+EVERYTHING = Drift(detectors=list(DETECTORS), inputs=QUICK | {"features": 1}, on_error=["raise"], raise_for=100)
+AT_GOLDEN = "a7e14aa439bba09adc44ca03d5d4a4b93ddcfcb31af3ab21f4d01b43b10407b5"
+AFTER_GOLDEN = "16b48a93068ff5addebcac7440cb5b891ec6982f2336e19dad86cec9c0b29a4a"
+
+
+def judged(model):
+    return arrays_digest(model.judgement.arrays() | {ALARMS: model.alarms.array()})
+
+
+def test_a_checkpoint_of_today_is_read_for_ever():
+    """Names and meanings of arrays are the format: what was written by this version goes on in the same bits."""
+    model = built(EVERYTHING, "pa1")
+    model.restore(decode(GOLDEN.read_bytes()))
+    assert judged(model) == AT_GOLDEN
+    assert int(model.progress.events[0]) == 1600
+    model.learn(STREAM[1600:])
+    assert judged(model) == AFTER_GOLDEN
+
+
+def test_todays_arrays_are_those_of_the_golden_file():
+    model = built(EVERYTHING, "pa1")
+    model.learn(STREAM[:1600])
+    assert judged(model) == AT_GOLDEN
