@@ -3,10 +3,11 @@
 const WINDOW = 1000;
 const COUNTED = ["errors", "majority", "no_change"];
 
-/** Points of /history as rows; a life that is shown from its begin on starts with nothing. */
+/** Points of /history as rows; a life that is shown from its begin on, one step before its first point, starts with nothing. */
 function rowsOf(points) {
   const rows = (points?.events ?? []).map((events, n) => [events, ...COUNTED.map((name) => points[name]?.[n] ?? NaN)]);
-  return rows.length && rows[0][0] <= WINDOW ? [[0, 0, 0, 0], ...rows] : rows;
+  const step = rows.length > 1 ? rows[1][0] - rows[0][0] : 0;
+  return rows.length && rows[0][0] <= Math.max(WINDOW, step) ? [[0, 0, 0, 0], ...rows] : rows;
 }
 
 /**

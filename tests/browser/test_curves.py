@@ -23,7 +23,8 @@ def life(seed, points, step, first=0):
 
 def since(points, n, column):
     """The error over the last 1,000 events before point n, or since the point before; None where that is not known."""
-    known = ([(0, 0, 0, 0)] if points[0][0] <= 1000 else []) + points[:n]
+    step = points[1][0] - points[0][0] if len(points) > 1 else 0
+    known = ([(0, 0, 0, 0)] if points[0][0] <= max(1000, step) else []) + points[:n]
     old = [point for point in known if points[n][0] - point[0] >= 1000] or [p for p in known[:1] if p[0] == 0]
     return (points[n][column] - old[-1][column]) / (points[n][0] - old[-1][0]) if old else None
 
