@@ -1,7 +1,10 @@
 """Metrics: the numbers are the model's, and nothing that an event holds becomes a series."""
 
 import json
+import math
+import time
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,12 +12,15 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from learners.registry import make
+from service.alarms import Alarm
+from service.answers import Outcome
 from service.checkpoints import Manifest, Part
 from service.events import Decoder
 from service.health import Health
 from service.lineage import Lineage
 from service.metrics import PARTITIONS, Metrics
 from service.model import Model
+from service.quality_report import quality_of
 from service.reasons import REASONS, Reject
 from service.settings import Features, Label, Limits
 from service.sources.contract import BEGINNING
@@ -127,6 +133,54 @@ def test_health():
     assert [scraped.samples()[name,] for name in ("ready", "source_up", "redis_up")] == [1, 0, 1]
     scraped.health.lag = {"0": 5, "1": 0}
     assert (scraped.samples()["lag_events", "0"], scraped.samples()["lag_events", "1"]) == (5, 0)
+    scraped.health.lag = {"1": 3}
+    lag = {key: value for key, value in scraped.samples().items() if key[0] == "lag_events"}
+    assert lag == {("lag_events", "1"): 3}, "of a partition that is read no more nothing is known"
+
+
+def test_only_a_rollback_that_is_taken_up_is_counted_as_one():
+    scraped = Scraped()
+    restated = msgspec.structs.replace(CHECKPOINT, generation=4, commit="d", origin="rollback to 3")
+    for before, now in (
+        (None, restated),
+        (CHECKPOINT, msgspec.structs.replace(CHECKPOINT, commit="e")),
+        (restated, restated),
+    ):
+        scraped.metrics.took_over(before, now)
+    assert scraped.samples()["rollbacks_total",] == 0
+    scraped.metrics.took_over(CHECKPOINT, restated)
+    assert scraped.samples()["rollbacks_total",] == 1
+
+
+def test_quality_and_drift_are_the_models():
+    scraped = Scraped("perceptron")
+    found = scraped.samples()
+    assert [found["drift_alarms_total", name] for name in scraped.model.judgement.watched] == [0] * 4
+    assert math.isnan(found["kappa", "cohen"])
+    assert math.isnan(found["class_precision_ratio", "positive"])
+    scraped.feed(*[event(label, a=1) for label in (1, -1, -1, 1, -1)])
+    found, figures = scraped.samples(), quality_of(scraped.model)
+    assert found["kappa", "cohen"] == figures["kappa"]
+    assert found["recent_kappa", "temporal"] == figures["kappa_temporal_last_1000"]
+    assert found["log_loss", "fading"] == figures["log_loss_fading"]
+    assert found["baseline_error_ratio", "no_change"] == figures["baselines"]["no_change"]["error_rate"] == 4 / 5
+    assert found["baseline_errors_total", "no_change"] == 4
+    assert found["class_events", "negative"] == figures["classes"][0]["events"] == 3
+    assert found["class_recall_ratio", "positive"] == figures["classes"][1]["recall"]
+    assert found["feature_drift_psi", "a"] == found["feature_drift_psi", "other"] == 0
+    assert found["update_seconds_count",] == 1
+
+
+def test_an_error_that_fell_is_no_alarm():
+    scraped = Scraped()
+    alarms = [
+        Alarm(n, "adwin", "error", change, 0.5, "0", "1", (), 1.0) for n, change in enumerate(("worse", "better"))
+    ]
+    scraped.metrics.learned(Outcome(2, 1, 1, 1, 1, [], alarms, 0.5), time.time() - 100.0)
+    found = scraped.samples()
+    assert found["drift_alarms_total", "adwin"] == 1
+    assert (found["event_age_seconds_bucket", "60.0"], found["event_age_seconds_bucket", "600.0"]) == (0, 1)
+    assert found["update_seconds_sum",] == 0.25
 
 
 def test_a_topic_of_very_many_partitions_is_one_series():
