@@ -130,7 +130,7 @@ def test_it_shows_growth_drift_and_an_explanation(demo, window):
     expect(page.locator("#weights")).to_contain_text("change in", timeout=15_000)
     if PICTURES:
         until(page, lambda: learned(page) > 4.7 * DRIFT_EVERY, "some drifts, for the picture")
-    keep(page, "light", full_page=True)
+    keep(page, "light", full_page=True, clip={"x": 0, "y": 0, "width": 1100, "height": 1200})
 
 
 @pytest.mark.parametrize("shown", ["Quality", "Drift", "Classes"])
