@@ -26,7 +26,10 @@ class Alarm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What changed: `error`, `label`, `prediction` or a feature's name."""
     change: Change
     size: float
-    """By how much: rise of the error rate, or the largest difference between two distributions, from 0 to 1."""
+    """By how much: of the error rate, as far as the detector knows it; else the largest difference between the two
+    distribution functions, from 0 to 1."""
+    psi: float | None
+    """Population stability index of what moved, at that moment."""
     partition: Text
     position: Text
     """The record at which it was noticed."""

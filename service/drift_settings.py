@@ -15,7 +15,7 @@ Action = Literal["raise", "reset_scaler"]
 
 class Drift(Group):
     detectors: tuple[SerializeAsAny[Detector], ...] = Field(default=("adwin",), validate_default=True)
-    """On the error: each a kind, a shorthand such as `ddm:drift=3` or a mapping; none is fine."""
+    """On the error: each a kind, a shorthand such as `ddm:alarm=4` or a mapping; none is fine."""
     inputs: Inputs | None = Inputs()
     """The distributions of features, labels and predictions; null: not watched."""
     on_error: tuple[Action, ...] = ()

@@ -44,6 +44,7 @@ class Sign(NamedTuple):
     size: float
     worse: bool
     """Not an error that fell."""
+    psi: float | None = None
 
 
 class Tally(NamedTuple):
@@ -95,10 +96,10 @@ class Judgement:
         if self.drift.inputs and self.watching is not None:
             shifts = self.drift.inputs.watch(self.watching, X, y, guess)
             slots = self.drift.inputs.slots(self.watching) if shifts else ()
-            for row, series, distance, _ in shifts:
+            for row, series, distance, psi in shifts:
                 name = "inputs" if series >= FEATURES else "labels" if series == LABEL else "predictions"
                 slot = int(slots[series - FEATURES]) if series >= FEATURES else None
-                signs.append(Sign(row, name, slot, distance, worse=True))
+                signs.append(Sign(row, name, slot, distance, worse=True, psi=psi))
         for sign in signs:
             self.tally.alarms[self.watched.index(sign.detector)] += sign.worse
         return sorted(signs, key=lambda sign: sign.row)

@@ -39,6 +39,7 @@ def decided(
         series,
         "moved" if not of_error else "worse" if sign.worse else "better",
         sign.size,
+        sign.psi,
         origins[sign.row].partition if origins else "",
         origins[sign.row].position if origins else "",
         actions,

@@ -123,6 +123,7 @@ SCHEMAS: dict[str, Schema] = {
         series=NAME,
         change={"enum": ["worse", "better", "moved"]},
         size=SECONDS,
+        psi={"type": ["number", "null"], "minimum": 0},
         partition=TEXT,
         position=TEXT,
         actions=_list({"enum": ["raise", "reset_scaler"]}),

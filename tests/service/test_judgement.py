@@ -102,6 +102,7 @@ def test_a_feature_that_moved_is_named():
     alarms = model.learn(events(FLIP, shift=1000)).alarms
     assert [(alarm.detector, alarm.series, alarm.change) for alarm in alarms] == [("inputs", "b", "moved")]
     assert 1000 < alarms[0].event <= 1300
+    assert alarms[0].psi > 0.25
     assert model.judgement.scores()["inputs"] > model.judgement.scores()["labels"]
 
 
@@ -264,7 +265,7 @@ def test_settings_that_cannot_be(values, words):
 
 
 def an_alarm(n, **fields) -> Alarm:
-    return Alarm(n, "adwin", "error", "worse", 0.25, "0", str(n), (), 1.5, **fields)
+    return Alarm(n, "adwin", "error", "worse", 0.25, None, "0", str(n), (), 1.5, **fields)
 
 
 def test_the_newest_alarms_are_kept_and_read_again():
@@ -284,6 +285,7 @@ def test_an_alarm_as_a_record():
         "series": "error",
         "change": "worse",
         "size": 0.25,
+        "psi": None,
         "partition": "0",
         "position": "7",
         "actions": [],

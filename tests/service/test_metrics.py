@@ -174,7 +174,7 @@ def test_quality_and_drift_are_the_models():
 def test_an_error_that_fell_is_no_alarm():
     scraped = Scraped()
     alarms = [
-        Alarm(n, "adwin", "error", change, 0.5, "0", "1", (), 1.0) for n, change in enumerate(("worse", "better"))
+        Alarm(n, "adwin", "error", change, 0.5, None, "0", "1", (), 1.0) for n, change in enumerate(("worse", "better"))
     ]
     scraped.metrics.learned(Outcome(2, 1, 1, 1, 1, [], alarms, 0.5), time.time() - 100.0)
     found = scraped.samples()
