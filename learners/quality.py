@@ -139,10 +139,11 @@ def figures(progress: Progress, quality: Quality) -> Figures:
 
 
 def by_class(quality: Quality, most: int) -> list[ClassFigures]:
-    """Of the first classes that have come or been guessed, by number; then, if there are more, of all others as one."""
+    """Of the classes with the first numbers, those that have come or been guessed; then of all others as one, if any."""
     met = np.flatnonzero(quality.classes.any(axis=0))
-    listed = [_of(quality, met[k : k + 1], int(met[k])) for k in range(min(most, met.size))]
-    return listed if met.size <= most else [*listed, _of(quality, met[most:], NONE)]
+    first, others = met[met < most], met[met >= most]
+    listed = [_of(quality, first[k : k + 1], int(first[k])) for k in range(first.size)]
+    return [*listed, _of(quality, others, NONE)] if others.size else listed
 
 
 def _of(quality: Quality, places: Ints, number: int) -> ClassFigures:

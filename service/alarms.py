@@ -42,6 +42,13 @@ class Alarm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """An error that fell is noted, but nothing to be alarmed about."""
         return self.change != "better"
 
+    @property
+    def words(self) -> str:
+        what = {"worse": "rose by", "better": "fell by", "moved": "moved by"}[self.change]
+        done = f"; {', '.join(self.actions)}" if self.actions else ""
+        place = f", partition {self.partition}, position {self.position}" if self.position else ""
+        return f"drift at event {self.event:,}{place}: {self.series!a} {what} {self.size:.2f} ({self.detector}){done}"
+
     def entry(self, model: str) -> Entry:
         """As a record of a log; the key tells a repetition, which a crash can bring, from another alarm."""
         key = f"{model}:{self.partition}:{self.position}:{self.detector}:{self.series}"

@@ -111,6 +111,7 @@ class Service:
                 settings.name,
                 _side_sink(settings, settings.dead_letters, "dead_letters", ".dead"),
                 _side_sink(settings, settings.drift.alarms, "drift.alarms", ".alarms"),
+                wait_for_alarms=settings.drift.alarms is not None,
             ),
             self._metrics,
             self.health,
@@ -215,7 +216,7 @@ def _side_sink(settings: Settings, beside: SideLog | None, field: str, ending: s
         url = beside.url if beside else url_beside(source.url, ending)
         if url is None:
             return nowhere
-        check_sink(url)
+        check_sink(url, field)
         if log_name(url) == log_name(source.url):
             raise BadSettings(f"{field}.url is the source's own log: what is written there would come again for ever")
     writing = Options(source.client, security=(beside and beside.security) or source.security)

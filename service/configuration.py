@@ -73,6 +73,8 @@ def _paths(group: type[Group], prefix: str = "") -> list[str]:
     for name, field in group.model_fields.items():
         inner = [part for part in (field.annotation, *get_args(field.annotation)) if _is_group(part)]
         paths += _paths(inner[0], f"{prefix}{name}.") if inner else [prefix + name]
+        if inner and type(None) in get_args(field.annotation):
+            paths.append(prefix + name)  # `null` leaves the group out
     return paths
 
 

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+SHORT = 3
+"""Lists that are shown whole."""
 LONGEST = 60
 """Characters of a value that are shown."""
 
@@ -30,8 +32,10 @@ def differences(mine: Any, theirs: Any, path: str = "") -> list[str]:
         ]
     if isinstance(mine, list) and isinstance(theirs, list) and mine != theirs:
         place = next((n for n, pair in enumerate(zip(mine, theirs, strict=False)) if pair[0] != pair[1]), None)
-        if place is None:
+        if place is None and max(len(mine), len(theirs)) > SHORT:
             return [f"{path} is {len(mine)} long in the configuration and {len(theirs)} in the checkpoint"]
+        if place is None:
+            return [f"{path} is {_shown(mine)} in the configuration and {_shown(theirs)} in the checkpoint"]
         return differences(mine[place], theirs[place], f"{path}[{place}]")
     if mine == theirs:
         return []

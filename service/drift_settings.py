@@ -37,6 +37,13 @@ class Drift(Group):
             raise ValueError("detectors is a list, such as [adwin]")
         return tuple(make_detector(spec) for spec in value)
 
+    @field_validator("on_error", "on_inputs", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        if isinstance(value, str):
+            raise ValueError(f"is a list, such as [{value}]")
+        return value
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         kinds = [detector.kind for detector in self.detectors]

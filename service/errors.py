@@ -29,6 +29,7 @@ def refused() -> Iterator[None]:
         yield
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
-        raise BadSettings(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from error
+        where = "".join(f"{part}: " for part in [".".join(map(str, fault["loc"]))] if part)
+        raise BadSettings(f"{where}{fault['msg'].removeprefix('Value error, ')}") from error
     except ValueError as error:
         raise BadSettings(str(error)) from error

@@ -83,7 +83,10 @@ def check_actions(learner: Learner, drift: Drift) -> None:
     while hasattr(leaf, "base"):
         leaf = leaf.base
     if "raise" in actions and not isinstance(leaf, WeighingLearner):
-        raise ValueError(f"drift: raise makes events count more, but {leaf.kind} cannot weigh events")
+        raise ValueError(
+            f"drift: raise makes events count more, but {leaf.kind} cannot weigh events: take another learner, "
+            "such as pa1, or leave raise out"
+        )
     if "reset_scaler" in actions and not isinstance(learner, Scaled):
         raise ValueError("drift: reset_scaler needs a learner of kind scaled")
 

@@ -13,7 +13,7 @@ from learners.calibration import calibrate, fresh_calibration, restored_calibrat
 from learners.drift.detector import ALARM
 from learners.drift.inputs import FEATURES, LABEL, restored_inputs
 from learners.evaluation import Progress, fresh_progress
-from learners.history import fresh_history, restored_history
+from learners.history import MOST, fresh_history, restored_history
 from learners.learner import flatten, restore
 from learners.outputs import predicted
 from learners.plausible import check_together, restored_quality
@@ -161,17 +161,19 @@ class Judgement:
         """
         found, parts = Judgement(self.drift, self._classes, self._columns), list(self._parts())
         progress: Progress = restore(fresh_progress(), _part(arrays, "progress"))
-        if (progress.recent > 1).any():
+        if (progress.recent > 1).any() or progress.events[0] > MOST:
             raise ValueError("it has outcomes that cannot be")
         found.progress = progress
         lacking = {part for part in parts if not _part(arrays, part)}
+        if {"quality", "history"} & lacking:
+            lacking |= {"quality", "history"}  # both are of the same events
         if "calibration" not in lacking:
             found.calibration = restored_calibration(_part(arrays, "calibration"))
         if "quality" not in lacking:
             found.quality = restored_quality(self._classes, _part(arrays, "quality"))
         if "history" not in lacking:
             found.history = restored_history(_part(arrays, "history"))
-        if not {"quality", "history"} & lacking:
+        if "quality" not in lacking:
             check_together(found.progress, found.quality, found.history)
         if same_drift and "drift/tally" not in lacking:
             found._take_up(arrays)
@@ -179,7 +181,8 @@ class Judgement:
 
     def _take_up(self, arrays: Arrays) -> None:
         self.tally = restore(self.tally, _part(arrays, "drift/tally"))
-        if any((array < 0).any() for array in self.tally) or (self.tally.pending > 1).any():
+        counts = np.concatenate(self.tally)
+        if (counts < 0).any() or (counts > MOST).any() or (self.tally.pending > 1).any():
             raise ValueError("it has a tally of alarms that cannot be")
         self.detecting = [
             detector.restored(_part(arrays, f"drift/{detector.kind}")) for detector in self.drift.detectors

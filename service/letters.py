@@ -1,20 +1,33 @@
 """What the learner writes beside its state: rejected events, as they came, with why and where; and alarms.
 
-Both are in their logs before the checkpoint that passes their records; after a crash some may be there twice.
+What has a log of its own by the settings is there before the checkpoint that passes its record, after a crash perhaps
+twice; learning waits for it. Alarms that nobody asked for are written beside the source if that can be had.
 """
 
+import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from service.alarms import Alarm
 from service.failpoints import reach
 from service.sources.contract import Entry, Record, Sink, SourceDown
 
 RETRY_SECONDS = 0.2
+TOLD = 5
+"""Alarms of a batch that are told one by one in the process's own log."""
 LONGEST = 900_000
 """Bytes of a rejected event that are kept: with its headers it must fit a broker's limit for one message."""
 
+AGAIN_SECONDS = 60.0
+"""Until a log that need not be there is tried again."""
+
+log = logging.getLogger("onepass")
+
 OpenSink = Callable[[], Sink | None]
+
+
+class SideDown(SourceDown):
+    """A log beside the source cannot be written; the source itself may well be there."""
 
 
 def nowhere() -> None:
@@ -24,17 +37,31 @@ def nowhere() -> None:
 class Letters:
     """Events and alarms wait here until their logs have them; a key is a place, so a repetition can be recognised."""
 
-    def __init__(self, model: str, open_dead: OpenSink = nowhere, open_alarms: OpenSink = nowhere) -> None:
+    def __init__(
+        self,
+        model: str,
+        open_dead: OpenSink = nowhere,
+        open_alarms: OpenSink = nowhere,
+        *,
+        wait_for_alarms: bool = True,
+        tells: bool = True,
+    ) -> None:
         self._model = model
-        self._dead = _Outbox(open_dead)
-        self._alarms = _Outbox(open_alarms)
+        self._tells = tells
+        self._dead = _Outbox(open_dead, wait=True)
+        self._alarms = _Outbox(open_alarms, wait=wait_for_alarms)
 
     def __len__(self) -> int:
         return len(self._dead.waiting) + len(self._alarms.waiting)
 
-    def post(self, rejects: Iterable[tuple[Record, str]], alarms: Iterable[Alarm]) -> None:
+    def post(self, rejects: Iterable[tuple[Record, str]], alarms: Sequence[Alarm]) -> None:
         self._dead.waiting += [self._letter(record, reason) for record, reason in rejects]
         self._alarms.waiting += [alarm.entry(self._model) for alarm in alarms]
+        if self._tells:
+            for alarm in alarms[:TOLD]:
+                log.info("%s", alarm.words)
+            if len(alarms) > TOLD:
+                log.info("%s more alarms in the same batch", f"{len(alarms) - TOLD:,}")
 
     def _letter(self, record: Record, reason: str) -> Entry:
         place = f"{self._model}:{record.partition}:{record.position}"
@@ -71,18 +98,29 @@ class Letters:
 class _Outbox:
     """One log, opened when there is something for it."""
 
-    def __init__(self, open_sink: OpenSink) -> None:
+    def __init__(self, open_sink: OpenSink, *, wait: bool) -> None:
         self._open_sink = open_sink
+        self._wait = wait
+        self._not_before = 0.0
         self._sink: Sink | None = None
         self.waiting: list[Entry] = []
 
     def deliver(self) -> None:
-        if self.waiting:
-            self._sink = self._sink or self._open_sink()
-            if self._sink is not None:
-                self._sink.append(self.waiting)
-            reach("in_letters")
-            self.waiting = []
+        if not self.waiting:
+            return
+        try:
+            if time.monotonic() >= self._not_before:
+                self._sink = self._sink or self._open_sink()
+                if self._sink is not None:
+                    self._sink.append(self.waiting)
+        except SourceDown as error:
+            if self._wait:
+                raise SideDown(str(error)) from error
+            self.close()
+            self._not_before = time.monotonic() + AGAIN_SECONDS
+            log.warning("the log of alarms cannot be written, they are in /status: %s", error)
+        reach("in_letters")
+        self.waiting = []
 
     def close(self) -> None:
         if self._sink is not None:

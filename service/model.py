@@ -30,6 +30,9 @@ from service.touched import Touched, frozen
 
 WATCHED = Drift()
 
+LOOKED_AT = 1024
+"""Events that detectors look at in one go."""
+
 
 class Model:
     """Learns and predicts; learning holds the lock for a stretch of rows at most, so predictions wait microseconds."""
@@ -101,7 +104,8 @@ class Model:
                 judged.append(self._learn(X.rows(places.start, places.stop), numbers))
                 learned += [place for place, number in zip(places, numbers, strict=True) if number is not None]
                 first = places.stop
-                if self._drift.acts or first == len(events):  # who only looks may look once, which is quicker
+                # Who only looks may look at many at once, which is quicker; predictions wait for it all the same.
+                if self._drift.acts or len(learned) >= LOOKED_AT or first == len(events):
                     alarms += self._watched(X, learned, judged, origins)
                     learned, judged = [], []
             if None in numbers:

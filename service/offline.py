@@ -32,7 +32,7 @@ def one_pass(
     store, health, metrics = Remembered(), Health(), Metrics(Registry(), "offline")
     restart = Restart(model, store, None, metrics, health)
     keeper = Keeper(Pace(float("inf"), sys.maxsize), model, store, restart, None, metrics, health)
-    letters = Letters("offline", open_alarms=lambda: alarms)
+    letters = Letters("offline", open_alarms=lambda: alarms, tells=False)
     worker = Worker(
         "file", records, model, decoder, keeper, None, lambda: source, letters, metrics, health, until_end=True
     )

@@ -46,6 +46,7 @@ class QualityMetrics:
         self._of_class = gauge("class_events", "Events of a class.", "class")
         self._score = gauge("drift_score", "How near a detector is to an alarm, 0 to 1.", "detector")
         self._psi = gauge("feature_drift_psi", "Population stability index of a feature, last window.", "feature")
+        self._hashed_psi = gauge("hashed_drift_psi", "The largest of those of features that are no column.")
         self._raised = gauge("drift_raised_events", "Events left that count more, since drift was found.")
         for baseline in ("majority", "no_change"):
             self._baseline_errors.labels(model, baseline)
@@ -99,7 +100,7 @@ class QualityMetrics:
             else:
                 others = max(others, psi)
         if model.judgement.drift.inputs is not None:
-            self._psi.labels(self._model, "other").set(others)
+            self._hashed_psi.labels(self._model).set(others)
 
 
 def _classes(model: Model) -> list[str]:

@@ -21,7 +21,8 @@ def quality_of(model: Model) -> dict[str, Any]:
     with model.still:
         judged = model.judgement
         now, classes = figures(judged.progress, judged.quality), by_class(judged.quality, CLASSES)
-        calibration, label = calibration_error(judged.calibration), model.labels.label
+        calibration = calibration_error(judged.calibration) if judged.calibration.events[0] else None
+        label = model.labels.label
         names = {
             one.number: label(_guess(one.number, binary=model.labels.binary)) for one in classes if one.number >= 0
         }

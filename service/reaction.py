@@ -18,6 +18,9 @@ from service.sources.contract import Record
 STRETCH = 64
 """Events."""
 
+LONGEST = 200
+"""Characters of a feature's name that an alarm tells: a word can be as long as an event."""
+
 RAISE, RESET = 0, 1
 """Places in `Tally.pending`."""
 ACTIONS = {"raise": RAISE, "reset_scaler": RESET}
@@ -32,7 +35,7 @@ def decided(
     actions = (drift.on_error if of_error else drift.on_inputs) if sign.worse else ()
     for action in actions:
         judgement.tally.pending[ACTIONS[action]] = 1
-    series = "error" if of_error else named(sign.slot) if sign.slot else sign.detector.removesuffix("s")
+    series = "error" if of_error else named(sign.slot)[:LONGEST] if sign.slot else sign.detector.removesuffix("s")
     return Alarm(
         before + sign.row + 1,
         sign.detector,

@@ -41,7 +41,7 @@ def curves_of(model: Model, name: str, trail: Trail) -> tuple[Curve, list[Curve]
     if now[EVENTS] and (not len(points) or points[-1, EVENTS] != now[EVENTS]):
         points = np.vstack([points, now])
     events, errors, *others = points.T
-    marks = [Mark(alarm.event, alarm.change == "worse") for alarm in trail.alarms if alarm.series == "error"]
+    marks = [Mark(alarm.event, alarm.change == "worse") for alarm in trail.alarms if alarm.change != "moved"]
     return Curve(name, events, errors, marks), [
         Curve(called, events, theirs) for called, theirs in zip(BASELINES, others, strict=True)
     ]

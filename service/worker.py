@@ -17,7 +17,7 @@ from service.failpoints import reach
 from service.follower import Follower
 from service.health import Health
 from service.keeper import Keeper
-from service.letters import Letters
+from service.letters import Letters, SideDown
 from service.metrics import Metrics
 from service.model import Model
 from service.places import named, own
@@ -93,7 +93,7 @@ class Worker:
                 wait = FIRST_WAIT
             except (SourceDown, StoreDown) as error:
                 if isinstance(error, SourceDown):
-                    self._health.source_up = False
+                    self._health.source_up &= isinstance(error, SideDown)
                     self._disconnect()
                 else:
                     self._health.store_up = False

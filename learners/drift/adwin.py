@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from learners.batch import Array, Flags, Ints
-from learners.drift.detector import ALARM, Detector, Watched, finite
+from learners.drift.detector import ALARM, MOST, Detector, Watched, finite
 from learners.kernels import kernel
 
 ROWS = 40
@@ -39,13 +39,13 @@ class Adwin(Detector):
     rule = "means of two parts of an adaptive window differ by more than ε_cut (Bifet & Gavaldà, 2007)"
     delta: float = Field(default=0.002, gt=0.0, lt=1.0)
     """δ: chance of a false alarm at a test."""
-    clock: int = Field(default=32, ge=1)
+    clock: int = Field(default=32, ge=1, le=2**31)
     """Values between two tests."""
     M: int = Field(default=5, ge=1, le=64)
     """Buckets of a size: more cuts are tested, and finer."""
-    min_window: int = Field(default=5, ge=1)
+    min_window: int = Field(default=5, ge=1, le=2**31)
     """Values that each part of the window must have."""
-    grace: int = Field(default=10, ge=1)
+    grace: int = Field(default=10, ge=1, le=2**31)
     """Values that are only taken in."""
 
     def init(self) -> State:
@@ -61,6 +61,8 @@ class Adwin(Detector):
             ((state.used >= 0) & (state.used <= self.M)).all()
             and state.n[0] == sum(int(used) << row for row, used in enumerate(state.used))
             and finite(state)
+            and 0.0 <= state.total[0] <= state.n[0] <= MOST
+            and ((state.sums >= 0.0) & (state.sums <= 2.0 ** np.arange(ROWS)[:, None])).all()
             and not state.sums[~there].any()
             and state.spread[0] >= 0.0
         )

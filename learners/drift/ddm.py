@@ -20,6 +20,8 @@ class State(NamedTuple):
     errors: Array
     least: Array
     """p_min and s_min; before there are any 1 and 1, which no p + s reaches."""
+    lowest: Array
+    """n and errors where it was so."""
 
 
 class Ddm(Detector):
@@ -27,11 +29,11 @@ class Ddm(Detector):
 
     kind: Literal["ddm"] = "ddm"
     rule = "p + s > p_min + 3 s_min of the error rate p (Gama et al., 2004)"
-    warning: float = Field(default=2.0, gt=1.0)
+    warning: float = Field(default=2.0, gt=1.0, le=1e6)
     """How many s_min above p_min it warns."""
-    alarm: float = Field(default=3.0, gt=1.0)
+    alarm: float = Field(default=3.0, gt=1.0, le=1e6)
     """How many s_min above p_min is an alarm."""
-    warmup: int = Field(default=30, ge=1)
+    warmup: int = Field(default=30, ge=1, le=2**31)
     """Values that are only counted."""
 
     @model_validator(mode="after")
@@ -41,7 +43,7 @@ class Ddm(Detector):
         return self
 
     def init(self) -> State:
-        state = State(np.zeros(1, np.int64), np.zeros(1), np.zeros(2))
+        state = State(np.zeros(1, np.int64), np.zeros(1), np.zeros(2), np.zeros(2))
         _begin(state)
         return state
 
@@ -49,7 +51,8 @@ class Ddm(Detector):
         return Watched(*_watch(state, self.warning, self.alarm, self.warmup, values))
 
     def possible(self, state: State) -> bool:
-        counted = finite(state) and 0.0 <= state.errors[0] <= state.n[0]
+        before, errors = state.lowest
+        counted = finite(state) and 0.0 <= errors <= state.errors[0] <= state.n[0] and errors <= before <= state.n[0]
         return counted and bool(((state.least >= 0.0) & (state.least <= 1.0)).all())
 
     def score(self, state: State) -> float:
@@ -58,14 +61,15 @@ class Ddm(Detector):
             return 0.0
         p, s = _rate(int(state.n[0]), float(state.errors[0]))
         p_min, s_min = (float(part) for part in state.least)
-        above = p + s - (p_min + s_min)
-        return min(above / ((self.alarm - 1.0) * s_min), 1.0) if above > 0.0 else 0.0  # s_min = 0: any rise alarms
+        above, whole = p + s - (p_min + s_min), (self.alarm - 1.0) * s_min
+        return 0.0 if above <= 0.0 else min(above / whole, 1.0) if whole > 0.0 else 1.0  # s_min = 0: any rise alarms
 
 
 @kernel
 def _begin(state: State) -> None:
     state.n[0], state.errors[0] = 0, 0.0
     state.least[:] = 1.0
+    state.lowest[:] = 0.0
 
 
 @kernel
@@ -77,7 +81,7 @@ def _rate(n: int, errors: float) -> tuple[float, float]:
 
 @kernel
 def _watch(state: State, warning: float, alarm: float, warmup: int, values: Array) -> tuple[Flags, Array]:
-    n, errors, least = state
+    n, errors, least, lowest = state
     said, rise = np.zeros(values.size, np.uint8), np.zeros(values.size)
     for t in range(values.size):
         n[0] += 1
@@ -87,8 +91,10 @@ def _watch(state: State, warning: float, alarm: float, warmup: int, values: Arra
         p, s = _rate(n[0], errors[0])
         if p + s <= least[0] + least[1]:
             least[0], least[1] = p, s
+            lowest[0], lowest[1] = n[0], errors[0]
         if p + s > least[0] + alarm * least[1]:
-            said[t], rise[t] = ALARM, p - least[0]
+            since = n[0] - lowest[0]
+            said[t], rise[t] = ALARM, ((errors[0] - lowest[1]) / since if since > 0.0 else 1.0) - least[0]
             _begin(state)
         elif p + s > least[0] + warning * least[1]:
             said[t] = WARNING

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from learners.batch import Array, Flags, Ints
-from learners.drift.detector import ALARM, WARNING, Detector, Watched, finite
+from learners.drift.detector import ALARM, MOST, WARNING, Detector, Watched, finite
 from learners.kernels import kernel
 
 
@@ -25,7 +25,7 @@ class State(NamedTuple):
     spread: Array
     """The sum of their squared differences from it."""
     most: Array
-    """The largest p′ + 2s′, and its p′; 0 before there is one."""
+    """The largest p′ + 2s′, and n and errors where it was; 0 before there is one."""
     level: Array
     """p′ + 2s′ over its largest: 1 where nothing speaks for a change."""
 
@@ -39,7 +39,7 @@ class Eddm(Detector):
     """Share of the largest p′ + 2s′ below which it warns."""
     beta: float = Field(default=0.9, gt=0.0, lt=1.0)
     """Share of the largest p′ + 2s′ below which is an alarm."""
-    warmup: int = Field(default=30, ge=1)
+    warmup: int = Field(default=30, ge=1, le=2**31)
     """Values before a largest is kept, and errors before anything is said."""
 
     @model_validator(mode="after")
@@ -50,20 +50,17 @@ class Eddm(Detector):
 
     def init(self) -> State:
         n, last, errors = (np.zeros(1, np.int64) for _ in range(3))
-        return State(n, last, errors, np.zeros(1), np.zeros(1), np.zeros(2), np.ones(1))
+        return State(n, last, errors, np.zeros(1), np.zeros(1), np.zeros(3), np.ones(1))
 
     def watch(self, state: State, values: Array) -> Watched:
         return Watched(*_watch(state, self.alpha, self.beta, self.warmup, values))
 
     def possible(self, state: State) -> bool:
         n, last, errors, level = (array[0] for array in (state.n, state.last, state.errors, state.level))
-        told = errors > 0 and state.mean[0] >= 1.0 and (state.most >= 1.0).all()
-        return bool(
-            finite(state)
-            and 0 <= errors <= last <= n
-            and state.spread[0] >= 0.0
-            and (level == 1.0 or (told and level > 0.0))
-        )
+        reach, before, so_far = state.most
+        counted = 0 <= errors <= last <= n and 0.0 <= so_far <= errors and so_far <= before <= n
+        sized = 0.0 <= state.mean[0] <= MOST and 0.0 <= state.spread[0] <= 1e40 and 0.0 <= reach <= 1e40
+        return bool(finite(state) and counted and sized and (level == 1.0 or (level > 0.0 and 1.0 <= before < n)))
 
     def score(self, state: State) -> float:
         """How far the level has come from 1 to β."""
@@ -94,11 +91,11 @@ def _watch(state: State, alpha: float, beta: float, warmup: int, values: Array) 
                 s = math.sqrt(spread[0] / (errors[0] - 1)) if errors[0] > 1 else 0.0
                 reach = mean[0] + 2.0 * s
                 if reach > most[0]:
-                    most[0], most[1] = reach, mean[0]
+                    most[0], most[1], most[2] = reach, n[0], errors[0]
                 if errors[0] > warmup:
                     level[0] = reach / most[0]
         if level[0] < beta:
-            said[t], rise[t] = ALARM, 1.0 / mean[0] - 1.0 / most[1]  # an error in p′ values is a rate of 1/p′
+            said[t], rise[t] = ALARM, (errors[0] - most[2]) / (n[0] - most[1]) - most[2] / most[1]
             _begin(state)
         elif level[0] < alpha:
             said[t] = WARNING

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from learners.batch import Array, Flags
-from learners.drift.detector import ALARM, WARNING, Detector, Watched, finite
+from learners.drift.detector import ALARM, MOST, WARNING, Detector, Watched, finite
 from learners.kernels import kernel
 
 
@@ -50,7 +50,12 @@ class HddmA(Detector):
         return Watched(*_watch(state, self.alpha_d, self.alpha_w, self.two_sided, values))
 
     def possible(self, state: State) -> bool:
-        return finite(state) and all(0.0 <= total <= n <= state.whole[0] for n, total in state)
+        seen = state.whole[0]
+        return (
+            finite(state)
+            and seen <= MOST
+            and all(0.0 <= total <= n <= seen and n >= min(seen, 1.0) for n, total in state)
+        )
 
     def score(self, state: State) -> float:
         """The difference of the means over its bound."""

@@ -8,6 +8,7 @@ its distances are coarse). Measured on 1,000 streams with the defaults: of chang
 """
 
 import math
+from functools import lru_cache
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
@@ -53,7 +54,7 @@ class Kswin(Detector):
         return State(np.zeros(1, np.int64), np.zeros(self.n), np.zeros(self.n - self.r), np.zeros(self.r))
 
     def watch(self, state: State, values: Array) -> Watched:
-        return Watched(*_watch(state, self._alarming(), values))
+        return Watched(*_watch(state, _alarming(self.n, self.r, self.alpha), values))
 
     def possible(self, state: State) -> bool:
         n, place = int(state.n[0]), int(state.n[0]) % self.n
@@ -69,13 +70,15 @@ class Kswin(Detector):
         """The distance over the one that is an alarm."""
         if state.n[0] < self.n:
             return 0.0
-        return distance(state.older, state.recent) / self._alarming()
+        return distance(state.older, state.recent) / _alarming(self.n, self.r, self.alpha)
 
-    def _alarming(self) -> int:
-        """The smallest distance that is an alarm, in whole parts of D = 1."""
-        older = self.n - self.r
-        level = chance(self.r, self.r, critical(self.r, self.r, self.alpha))
-        return max(critical(older, self.r, level), int(LEAST * math.lcm(older, self.r)) + 1)
+
+@lru_cache
+def _alarming(n: int, r: int, alpha: float) -> int:
+    """The smallest distance that is an alarm, in whole parts of D = 1."""
+    older = n - r
+    level = chance(r, r, critical(r, r, alpha))
+    return max(critical(older, r, level), int(LEAST * math.lcm(older, r)) + 1)
 
 
 @kernel

@@ -30,15 +30,15 @@ class PageHinkley(Detector):
 
     kind: Literal["page-hinkley"] = "page-hinkley"
     rule = "m − min m > λ of m ← αm + x − x̄ − δ, and mirrored (Page, 1954)"
-    delta: float = Field(default=0.005, ge=0.0)
+    delta: float = Field(default=0.005, ge=0.0, le=1e6)
     """δ: a change of the mean that is no matter."""
-    lam: float = Field(default=50.0, gt=0.0)
+    lam: float = Field(default=50.0, gt=0.0, le=1e6)
     """λ: what has to add up for an alarm."""
     alpha: float = Field(default=1 - 0.0001, gt=0.0, le=1.0)
     """α: what is kept of m with each value."""
     mode: Mode = "both"
     """Whether a rise, a fall or both are looked for."""
-    warmup: int = Field(default=30, ge=1)
+    warmup: int = Field(default=30, ge=1, le=2**31)
     """The first value after which an alarm may come."""
 
     def init(self) -> State:
@@ -49,8 +49,13 @@ class PageHinkley(Detector):
         return Watched(*_watch(state, self.delta, self.lam, self.alpha, sides, self.warmup, values))
 
     def possible(self, state: State) -> bool:
-        n, sides = state.n[0], (state.up, state.down)
-        return finite(state) and n >= 0 and all(side[1] <= side[0] and 0.0 <= side[2] <= n for side in sides)
+        n, sides, most = state.n[0], (state.up, state.down), (1.0 + self.delta) * (state.n[0] + 1.0)
+        counted = all(min(n, 1) <= side[2] <= n and 0.0 <= side[3] <= side[2] for side in sides)
+        return (
+            finite(state)
+            and bool(0.0 <= state.total[0] <= n and counted)
+            and all(-most <= side[1] <= side[0] <= most for side in sides)
+        )
 
     def score(self, state: State) -> float:
         """The larger of both sums over λ."""

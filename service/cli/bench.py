@@ -94,7 +94,7 @@ def _table(table: dict[str, Any], indent: str = "  ") -> None:
             print(f"{indent}{name}")
             _table(value, indent + "  ")
         elif isinstance(value, dict):
-            print(f"{indent}{name:24}" + "  ".join(f"{key} {_figure(figure)}" for key, figure in value.items()))
+            print(f"{indent}{name:24}  " + "  ".join(f"{key} {_figure(figure)}" for key, figure in value.items()))
         else:
             print(f"{indent}{name}: {_figure(value)}")
 

@@ -57,6 +57,7 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
         except EmbeddedError as error:
             print(f"onepass demo: {error}", file=sys.stderr)
             return 1
+        print("onepass demo: the first start compiles its kernels, which can take a minute", file=sys.stderr)
         settings = _settings(servers, arguments.port)
         service = Service(settings, "run")
         print(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from learners.batch import Ints
+from learners.drift.registry import make_detector
 from learners.learner import Learner
 from learners.registry import make
 from service.cli.shaping import scanned
@@ -71,7 +72,7 @@ def planned(arguments: argparse.Namespace) -> Plan:
         label = label_of(file, positive=arguments.positive, multiclass=arguments.multiclass)
         _warn_of_classes(file, arguments)
     learners = [_composed(make(text), arguments, label) for text in arguments.learner or ["pa1"]]
-    drift = Drift() if arguments.detector is None else Drift(detectors=tuple(arguments.detector))
+    drift = Drift() if arguments.detector is None else Drift(detectors=tuple(map(make_detector, arguments.detector)))
     return Plan(file, next(iter(test), None), features, label, Limits(), learners, drift, order)
 
 

@@ -87,6 +87,8 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
         raise BadSettings("--generation goes with --lineage")
     if arguments.limit is not None and arguments.limit < 1:
         raise BadSettings("--limit must be at least 1")
+    if arguments.shuffle is not None and arguments.shuffle < 0:
+        raise BadSettings("--shuffle is a seed, from 0 up")
     if arguments.phases is not None:
         check_phases(arguments)
     if arguments.plot is not None:
@@ -94,14 +96,18 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
     with refused():
         plan = planned(arguments)
     runs = [_replay(plan, learner, arguments) for learner in plan.learners]
-    if arguments.plot is not None:
-        _draw(runs, plan, arguments)
     told = [run.told for run in runs]
     if arguments.json:
         print(json.dumps(told[0] if len(told) == 1 else {"runs": told}))
     else:
         for run in told:
             print(_in_words(run))
+    if arguments.plot is not None:
+        try:
+            _draw(runs, plan, arguments)
+        except OSError as error:
+            print(f"onepass {command}: {arguments.plot} cannot be written: {error.strerror}", file=sys.stderr)
+            return 1
     return 0
 
 

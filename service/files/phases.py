@@ -87,6 +87,10 @@ def _order(file: DataFile, names: Sequence[str], limit: int | None, seed: int) -
     if limit is not None and limit < len(PHASES):
         raise BadSettings(f"--limit must be at least {len(PHASES)}: an event for each phase")
     each = usual if limit is None else limit // len(PHASES)
+    if each * len(PHASES) > (total := sum(mine.size for mine in rows)):
+        raise BadSettings(
+            f"{file.path}: the four labels have {total:,} rows; give --limit {len(PHASES) * usual} or less"
+        )
     generator = np.random.default_rng(seed)
     drawn = draws(each, generator)
     for place, (name, mine) in enumerate(zip(names, rows, strict=True)):

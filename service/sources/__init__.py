@@ -62,13 +62,13 @@ def check_source(url: str, options: Options = PLAIN) -> None:
         _made(*SOURCES["confluent"])
 
 
-def check_sink(url: str) -> None:
+def check_sink(url: str, field: str) -> None:
     """Refuse, before anything is started, what `open_sink` would refuse."""
     try:
         if _split(url).scheme == "file":
             raise ValueError(NOT_APPENDABLE)
     except ValueError as error:
-        raise ValueError(f"dead_letters.url: {error}") from error
+        raise ValueError(f"{field}.url: {error}") from error
 
 
 def log_name(url: str) -> str:

@@ -34,8 +34,11 @@ def test_lists_by_the_first_place_that_differs():
     assert differences({"columns": ["a", "b", "c"]}, {"columns": ["a", "x", "y"]}) == [
         'columns[1] is "b" in the configuration and "x" in the checkpoint'
     ]
-    assert differences({"columns": ["a"]}, {"columns": ["a", "b"]}) == [
-        "columns is 1 long in the configuration and 2 in the checkpoint"
+    assert differences({"columns": ["a"]}, {"columns": ["a", "b", "c", "d"]}) == [
+        "columns is 1 long in the configuration and 4 in the checkpoint"
+    ]
+    assert differences({"on_error": ["raise"]}, {"on_error": []}) == [
+        'on_error is ["raise"] in the configuration and [] in the checkpoint'
     ]
     assert changed({"columns": ["a"]}, {"columns": ["b"]}) == {"columns": [["a"], ["b"]]}
 

@@ -89,7 +89,7 @@ def test_a_log_with_other_events_is_noticed(world, capsys):
     out = json.loads(replayed(capsys, world, "--json", status=1))
     assert not out["identical"]
     assert {"state_digest", "checksum"} <= set(out["different"])
-    assert "different: state_digest, checksum" in replayed(capsys, world, status=1)
+    assert "different: state_digest, judgement_digest, checksum" in replayed(capsys, world, status=1)
 
 
 def test_a_log_that_has_become_shorter(world, capsys):

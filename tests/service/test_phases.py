@@ -167,7 +167,8 @@ WRONG = {
     "twice": (("--phases", "ham,eggs,tea,ham"), "four different labels"),
     "misspelt": (("--phases", "ham,eggs,tea,jamm"), "jamm", "did you mean 'jam'"),
     "unlike any": (("--phases", "ham,eggs,tea,12345"), "12345", "eggs, ham, jam, none, tea"),
-    "too long": (("--phases", FOUR["csv"], "--limit", "2000"), "has 200 rows", "give --limit 640 or less"),
+    "too long": (("--phases", FOUR["csv"], "--limit", "799"), "has 200 rows", "give --limit 636 or less"),
+    "far too long": (("--phases", FOUR["csv"], "--limit", "999999999999"), "have 800 rows", "give --limit 640 or less"),
     "too short": (("--phases", FOUR["csv"], "--limit", "3"), "--limit", "at least 4"),
     "config": (("--phases", FOUR["csv"], "--config", "m.yaml"), "without --config"),
     "multiclass": (("--phases", FOUR["csv"], "--multiclass"), "without --multiclass"),
@@ -175,7 +176,7 @@ WRONG = {
     "test": (("--phases", FOUR["csv"], "--test", "d.csv"), "without --test"),
     "passes": (("--phases", FOUR["csv"], "--passes", "2"), "without --passes"),
     "lineage": (("--phases", FOUR["csv"], "--lineage", "--config", "m.yaml"), "--lineage"),
-    "seed": (("--phases", FOUR["csv"], "--shuffle", "-1"), "non-negative"),
+    "seed": (("--phases", FOUR["csv"], "--shuffle", "-1"), "--shuffle", "from 0 up"),
 }
 
 

@@ -18,6 +18,7 @@ class Oracle:
         p, s = p[self.warmup :], s[self.warmup :]
         least = len(p) - 1 - np.argmin((p + s)[::-1])  # of equals the last
         if p[-1] + s[-1] > p[least] + self.alarm * s[least]:
+            newer = np.mean(self.values[self.warmup + least + 1 :])
             self.values = []
-            return 2, p[-1] - p[least]
+            return 2, newer - p[least]
         return int(p[-1] + s[-1] > p[least] + self.warning * s[least]), 0.0

@@ -19,6 +19,8 @@ class Oracle:
         reach = [m + 2 * (distances[:k].std(ddof=1) if k > 1 else 0) for k, m in zip(counted, means, strict=True)]
         level = reach[-1] / max(reach)
         if level < self.beta:
+            most = counted[int(np.argmax(reach))]
+            older, newer = self.values[: at[most - 1]], self.values[at[most - 1] :]
             self.values = []
-            return 2, 1 / means[-1] - 1 / means[int(np.argmax(reach))]
+            return 2, np.mean(newer) - np.mean(older)
         return int(level < self.alpha), 0.0

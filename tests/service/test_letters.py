@@ -1,0 +1,84 @@
+"""Logs beside the source: one that was asked for is waited for, one that was not holds nobody up."""
+
+import logging
+
+import pytest
+
+import service.letters
+from service.alarms import Alarm
+from service.letters import Letters, SideDown
+from service.sources.contract import Place, Record, SourceDown
+
+ALARM = Alarm(7, "adwin", "error", "worse", 0.5, None, "0", "6", ("raise",), 1.0)
+RECORD = Record("0", "6", "7", b"x")
+
+
+class Sink:
+    """A log that is away for a while."""
+
+    def __init__(self, faults=0):
+        self.faults, self.entries, self.opened = faults, [], 0
+
+    def open(self):
+        self.opened += 1
+        return self
+
+    def append(self, entries):
+        if self.faults:
+            self.faults -= 1
+            raise SourceDown("no room")
+        self.entries += entries
+        return [Place("0", "1") for _ in entries]
+
+    def close(self): ...
+
+
+def test_alarms_that_were_asked_for_are_waited_for():
+    dead, alarms = Sink(), Sink(faults=2)
+    letters = Letters("m", dead.open, alarms.open)
+    letters.post([(RECORD, "type")], [ALARM])
+    for _ in range(2):
+        with pytest.raises(SideDown, match="no room"):
+            letters.deliver()
+        assert len(letters) == 1, "the rejected event has its place and is not sent again"
+    letters.deliver()
+    assert [len(sink.entries) for sink in (dead, alarms)] == [1, 1]
+    assert not letters
+
+
+def test_alarms_that_nobody_asked_for_hold_nobody_up(caplog, monkeypatch):
+    sink, now = Sink(faults=1), [1000.0]
+    monkeypatch.setattr(service.letters.time, "monotonic", lambda: now[0])
+    letters = Letters("m", open_alarms=sink.open, wait_for_alarms=False)
+    letters.post([], [ALARM])
+    letters.deliver()
+    assert not letters
+    assert "cannot be written" in caplog.text
+    letters.post([], [ALARM])
+    letters.deliver()
+    assert sink.opened == 1, "not tried again so soon"
+    now[0] += service.letters.AGAIN_SECONDS + 1
+    letters.post([], [ALARM])
+    letters.deliver()
+    assert len(sink.entries) == 1
+
+
+def test_rejected_events_are_always_waited_for():
+    letters = Letters("m", Sink(faults=1).open, wait_for_alarms=False)
+    letters.post([(RECORD, "type")], [])
+    with pytest.raises(SideDown):
+        letters.deliver()
+    assert len(letters) == 1
+
+
+def test_alarms_are_told_in_the_process_own_log_but_not_all_of_many(caplog):
+    caplog.set_level(logging.INFO)
+    letters = Letters("m")
+    letters.post([], [ALARM] * 8)
+    told = [record.getMessage() for record in caplog.records]
+    assert told[0] == "drift at event 7, partition 0, position 6: 'error' rose by 0.50 (adwin); raise"
+    assert told[-1] == "3 more alarms in the same batch"
+    assert len(told) == 6
+    caplog.clear()
+    Letters("m", tells=False).post([], [ALARM])
+    assert not caplog.records
