@@ -2,7 +2,9 @@
 
 const LATELY = 5000;
 const LATELY_SECONDS = 60;
+const TOGETHER = 1000;
 const MOVED = 0.1;
+const NOTHING = "Nothing learned yet";
 const MARKS = { good: "✓", fair: "≈", bad: "✕", worse: "▼", better: "▲", moved: "◆", none: "○" };
 const PARTS = [[0.05, "a twentieth"], [0.1, "a tenth"], [0.2, "a fifth"], [0.25, "a quarter"], [1 / 3, "a third"],
   [0.5, "half"], [2 / 3, "two thirds"], [0.75, "three quarters"], [0.9, "nine tenths"]];
@@ -23,7 +25,7 @@ function bestBaseline(status) {
   if (!of) return null;
   const common = (status.quality.classes ?? []).filter((one) => one.label !== null)
     .reduce((most, one) => most === null || one.events > most.events ? one : most, null);
-  const always = common ? `always saying “${brief(String(common.label))}”` : "always saying the commonest label";
+  const always = common ? `always saying “${brief(String(common.label))}”` : "always saying the most frequent label";
   const both = [[of.majority.error_rate_last_1000, always], [of.no_change.error_rate_last_1000, "repeating the last label"]];
   const [best] = both.filter(([error]) => known(error)).sort(([one], [other]) => one - other);
   return best ? { error: best[0], words: best[1] } : null;
@@ -32,7 +34,7 @@ function bestBaseline(status) {
 function isGood(status) {
   const error = status.error_rate_last_1000;
   if (!status.events || !known(error)) {
-    return ["none", "No events yet", "The first that comes is predicted, counted and then learned."];
+    return ["none", NOTHING, "The first event that comes is predicted, counted and then learned."];
   }
   const lately = `${percent(error)} errors in the last ${count(Math.min(1000, status.events))} events`;
   const best = bestBaseline(status);
@@ -53,49 +55,88 @@ const sinceThen = (status, alarm) => Math.max(0, status.events - alarm.event);
 function happened(alarm) {
   if (alarm.change === "worse") return `error rose by ${fixed(alarm.size, 2)}`;
   if (alarm.change === "better") return `error fell by ${fixed(alarm.size, 2)}`;
-  const series = { label: "the labels", prediction: "the predictions" }[alarm.series] ?? brief(alarm.series);
+  const series = { labels: "the labels", predictions: "the predictions" }[alarm.detector] ?? brief(alarm.series);
   return `${series} moved by ${fixed(alarm.size, 2)}`;
 }
 
-/** The newest alarm of lately that is not good news; a risen error before what moved with it. */
-function freshAlarm(status) {
-  const young = (alarm) => Date.now() / 1000 - alarm.at < LATELY_SECONDS || sinceThen(status, alarm) < LATELY;
-  const fresh = (status.drift?.alarms ?? []).filter((alarm) => isNews(alarm) && young(alarm));
-  return fresh.findLast((alarm) => alarm.change === "worse") ?? fresh.at(-1) ?? null;
+/** Alarms that are not good news; those of a risen error close together are one change: its first event, its largest size. */
+function changesIn(alarms) {
+  const found = [];
+  for (const alarm of alarms.filter(isNews)) {
+    const same = found.findLast((one) => one.change === "worse" && alarm.change === "worse" && alarm.event - one.event <= TOGETHER);
+    if (same) {
+      same.size = Math.max(same.size, alarm.size);
+      same.by.add(alarm.detector);
+      same.last = alarm;
+    } else {
+      found.push({ ...alarm, by: new Set([alarm.detector]), last: alarm });
+    }
+  }
+  return found.map((one) => ({ ...one, detector: [...one.by].join(", ") }));
+}
+
+const isFresh = (status, alarm) => Date.now() / 1000 - alarm.at < LATELY_SECONDS || sinceThen(status, alarm) < LATELY;
+
+/** The newest change of lately; a risen error before what moved with it. */
+function freshChange(status) {
+  const fresh = changesIn(status.drift?.alarms ?? []).filter((one) => isFresh(status, one.last));
+  return fresh.findLast((one) => one.change === "worse") ?? fresh.at(-1) ?? null;
 }
 
 function didChange(status) {
   if (!status.drift) return ["none", "Not known", "This service does not tell of drift."];
-  const fresh = freshAlarm(status);
-  if (fresh) {
-    return [fresh.change, "Changed", `${count(sinceThen(status, fresh))} events ago, at event ${count(fresh.event)}: ` +
-      `${happened(fresh)} (${fresh.detector}).`];
-  }
+  if (!status.events) return ["none", NOTHING, "There is nothing to compare with."];
+  const fresh = freshChange(status);
+  const when = (one) => `${count(sinceThen(status, one))} events ago, at event ${count(one.event)}: ${happened(one)} (${one.detector}).`;
+  if (fresh) return [fresh.change, "Changed", `${when(fresh)} Told for ${count(LATELY)} events or a minute.`];
   if (!status.drift.detectors.length) return ["none", "Not watched", "No detector is configured."];
-  const last = status.drift.alarms.findLast(isNews);
-  if (!last) return ["good", "Steady", `No alarm in ${count(status.events)} events.`];
-  return ["good", "Steady", `The last alarm was ${count(sinceThen(status, last))} events ago, at event ${count(last.event)}: ` +
-    `${happened(last)} (${last.detector}).`];
+  const last = changesIn(status.drift.alarms).at(-1);
+  return ["good", "Steady", last ? `The last alarm was ${when(last)}` : `No alarm in ${count(status.events)} events.`];
 }
 
-/** From what moved with the alarm: the inputs, the labels, or only what the one says about the other. */
+/** What moved about then, the furthest first, each once: inputs and labels, with their PSI at the alarm. */
+function movedWith(status, change) {
+  const near = status.drift.alarms.filter((one) => one.change === "moved" && Math.abs(one.event - change.event) < LATELY);
+  const furthest = near.toSorted((one, other) => (other.psi ?? 0) - (one.psi ?? 0));
+  const then = (one) => known(one.psi) ? ` (PSI ${fixed(one.psi, 2)} then)` : "";
+  const inputs = new Map();
+  for (const one of furthest) {
+    if (one.detector === "inputs" && !inputs.has(one.series)) inputs.set(one.series, brief(one.series) + then(one));
+  }
+  const labels = furthest.find((one) => one.detector === "labels");
+  return { inputs: [...inputs.values()].slice(0, 3), labels: labels && then(labels) };
+}
+
+/** Whether the error went along with what moved. */
+function errorThen(status, change) {
+  if (change.change === "worse") return "The error rose with them: whether the rule changed as well cannot be told from this.";
+  const onError = status.drift.detectors.some((one) => !["inputs", "labels", "predictions"].includes(one.detector));
+  return onError ? "The error has not followed." : "The error is not watched.";
+}
+
+/** From what moved with the change: the inputs, the labels, or only what the one says about the other. */
 function whySo(status, heaviest, swayed) {
   const weights = swayed ? ` The weight of ${brief(swayed.name)} moved most: ${signed(swayed.change)} in ${swayed.seconds} s.` : "";
-  const fresh = status.drift && freshAlarm(status);
-  if (!fresh && !heaviest.length) return ["none", "Nothing to explain", "No feature has a weight yet."];
+  const fresh = status.drift && freshChange(status);
   if (!fresh) {
-    const weigh = heaviest.length > 1 ? "weigh" : "weighs";
-    return ["none", "What decides", `${listed(heaviest.map(brief))} ${weigh} most.${weights}`];
+    const words = heaviest.length ? `Heaviest weights: ${listed(heaviest.map(brief))}.${weights}` : "No feature has a weight yet.";
+    return ["none", "Nothing to explain", words];
   }
-  const watched = new Set(status.drift.detectors.map((one) => one.detector));
-  const moved = status.drift.alarms.filter((one) => one.change === "moved" && Math.abs(one.event - fresh.event) < LATELY);
-  const named = new Set(moved.map((one) => one.series));
-  const strayed = status.drift.features.filter((one) => named.has(one.feature) || one.psi >= MOVED);
-  const features = strayed.length ? strayed.slice(0, 3).map((one) => `${brief(one.feature)} (PSI ${fixed(one.psi, 2)})`) :
-    [...named].filter((series) => series !== "label" && series !== "prediction").slice(0, 3).map(brief);
-  if (features.length) return ["moved", "The inputs moved", `${listed(features)}.${weights}`];
-  if (named.has("label")) return ["moved", "The labels moved", `They come in another mix than before.${weights}`];
-  if (!watched.has("inputs")) return ["none", "Not known", `The inputs are not watched.${weights}`];
+  const { inputs, labels } = movedWith(status, fresh);
+  const error = errorThen(status, fresh);
+  if (inputs.length) {
+    const all = labels === undefined ? inputs : [...inputs, `the labels${labels}`];
+    return ["moved", "The inputs moved", `${listed(all)}. ${error}${weights}`];
+  }
+  if (labels !== undefined) return ["moved", "The labels moved", `They come in another mix than before${labels}. ${error}${weights}`];
+  const strayed = status.drift.features.filter((one) => one.psi >= MOVED).slice(0, 3);
+  if (strayed.length) {
+    const now = strayed.map((one) => `${brief(one.feature)} (PSI ${fixed(one.psi, 2)} now)`);
+    return ["moved", "The inputs moved", `${listed(now)}. ${error}${weights}`];
+  }
+  if (fresh.change === "moved") return ["moved", "The predictions moved", `Inputs and labels look as before. ${error}${weights}`];
+  const watched = status.drift.detectors.some((one) => one.detector === "inputs");
+  if (!watched) return ["none", "Not known", `The inputs are not watched.${weights}`];
   return ["moved", "The rule changed", `Inputs and labels look as before, so what they say about each other changed.${weights}`];
 }
 

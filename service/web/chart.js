@@ -1,6 +1,7 @@
 // The curves as a picture that the page draws itself, with a mark for every alarm.
 
-const SERIES = [["no_change", "same as last"], ["majority", "commonest label"], ["cumulative", "model, all"], ["recent", "model"]];
+const SERIES = [["no_change", "no change"], ["majority", "majority"], ["cumulative", "model, all"], ["recent", "model"]];
+const MEANING = { majority: "always the most frequent label so far", no_change: "the last label again" };
 const MARGIN = { top: 24, right: 10, bottom: 40, left: 46 };
 const LABEL = 56;
 
@@ -82,9 +83,9 @@ function summary(curves, alarms, { from, to }) {
   const within = alarms.filter((alarm) => alarm.event >= from && alarm.event <= to)
     .map((alarm) => `at event ${count(alarm.event)} ${happened(alarm)} (${alarm.detector})`);
   return `Error from event ${count(from)} to ${count(to)}. Now: ${last("recent")} over the last ${count(curves.window)} events, ` +
-    `${last("cumulative")} over all; ${last("majority")} for always the commonest label, ` +
-    `${last("no_change")} for the same as last. ` +
-    (within.length ? `Alarms: ${within.join("; ")}.` : "No alarms.");
+    `${last("cumulative")} over all; ${last("majority")} for majority (${MEANING.majority}), ` +
+    `${last("no_change")} for no change (${MEANING.no_change}). ` +
+    (within.length ? `Changes found: ${within.join("; ")}.` : "No change found.");
 }
 
 function cursor(curves, chosen, { x, y, inner }) {

@@ -2,7 +2,10 @@
 
 const PSI_MOST = 0.5;
 
-function moving(psi) {
+/** How a feature fares now, if it has not moved of late. */
+function moving(status, { feature, psi }) {
+  const alarm = status.drift.alarms.findLast((one) => one.detector === "inputs" && one.series === feature && isFresh(status, one));
+  if (alarm) return `moved at event ${count(alarm.event)}`;
   if (!known(psi) || psi < MOVED) return "steady";
   return psi < 0.25 ? "a little" : "moved";
 }
@@ -20,7 +23,7 @@ function showDrift(status) {
   put(at("drift"), ...raised, detectors.length ? table("", ["detector", "score", "alarms"], detectors) :
     made("p", "No detector is configured."));
   const features = drift.features.map((one) =>
-    [one.feature, meter(one.psi, PSI_MOST, fixed(one.psi, 3), `PSI of ${one.feature}`), moving(one.psi)]);
+    [one.feature, meter(one.psi, PSI_MOST, fixed(one.psi, 3), `PSI of ${one.feature}`), moving(status, one)]);
   const moved = features.length ? [table("Features by how far they moved", ["feature", "PSI", ""], features)] : [];
   put(at("features-moved"), ...moved);
 }

@@ -31,6 +31,13 @@ function classed(name, element) {
   return element;
 }
 
+/** Words with what they mean, for who points at them. */
+function hinted(words, meaning) {
+  const element = made("span", words);
+  element.title = meaning;
+  return element;
+}
+
 function drawn(tag, attributes, ...inside) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);

@@ -44,14 +44,15 @@ function legend(curves, chosen) {
     const sample = drawn("svg", { width: 26, height: 10, "aria-hidden": "true" },
       drawn("path", { class: `curve ${name}`, d: "M1 5H25" }));
     const which = name === "recent" ? `model, last ${count(curves.window)}` : words;
-    return made("li", "", sample, made("span", `${which} `), made("b", percent(curves[name][where])));
+    return made("li", "", sample, hinted(`${which} `, MEANING[name] ?? ""), made("b", percent(curves[name][where])));
   });
 }
 
 function pointsTable(curves) {
   const step = Math.max(1, Math.ceil(curves.events.length / LINES));
   const places = curves.events.map((_, n) => n).filter((n) => (curves.events.length - 1 - n) % step === 0).reverse();
-  const heads = ["event", `last ${count(curves.window)}`, "all", "commonest label", "same as last"];
+  const heads = ["event", `last ${count(curves.window)}`, "all",
+    hinted("majority", MEANING.majority), hinted("no change", MEANING.no_change)];
   return table("", heads, places.map((n) =>
     [count(curves.events[n]), ...["recent", "cumulative", "majority", "no_change"].map((name) => percent(curves[name][n]))]));
 }

@@ -12,6 +12,9 @@ function speed(events) {
   return passed > 0.5 ? (events - looks[0].events) / passed : null;
 }
 
+/** A share of the events; of none there is none. */
+const share = (status, value) => percent(status.events ? value : null);
+
 function learning(status) {
   if (status.role === "serve") return "by another process";
   return status.frozen ? "frozen" : "on";
@@ -25,8 +28,8 @@ function showNumbers(status) {
     "events learned": count(status.events),
     "events/s": known(rate) ? count(Math.round(rate)) : NONE,
     "lag": count(status.lag),
-    "error, last 1,000": percent(status.error_rate_last_1000),
-    "error, all": percent(status.error_rate),
+    "error, last 1,000": share(status, status.error_rate_last_1000),
+    "error, all": share(status, status.error_rate),
     "checkpoint": generation ? count(generation) : "none yet",
     "checkpoint’s age": known(age) ? `${fixed(age, age < 10 ? 1 : 0)} s` : NONE,
     "rejected": count(status.rejects),
@@ -38,12 +41,13 @@ function showNumbers(status) {
 
 function showQuality(status) {
   const quality = status.quality;
-  const lines = [["error", percent(status.error_rate), percent(status.error_rate_last_1000), percent(quality?.error_rate_fading)]];
+  const shares = (...values) => values.map((value) => share(status, value));
+  const lines = [["error", ...shares(status.error_rate, status.error_rate_last_1000, quality?.error_rate_fading)]];
   if (quality) {
     const { majority, no_change: noChange } = quality.baselines;
     lines.push(
-      ["baseline, commonest label", percent(majority.error_rate), percent(majority.error_rate_last_1000), ""],
-      ["baseline, same as last", percent(noChange.error_rate), percent(noChange.error_rate_last_1000), ""],
+      [hinted("baseline, majority", MEANING.majority), ...shares(majority.error_rate, majority.error_rate_last_1000), ""],
+      [hinted("baseline, no change", MEANING.no_change), ...shares(noChange.error_rate, noChange.error_rate_last_1000), ""],
       ["kappa", fixed(quality.kappa), "", ""],
       ["kappa, majority", fixed(quality.kappa_majority), fixed(quality.kappa_majority_last_1000), ""],
       ["kappa, temporal", fixed(quality.kappa_temporal), fixed(quality.kappa_temporal_last_1000), ""],

@@ -22,10 +22,10 @@ function changes(classes) {
 const size = (value) => Math.abs(value);
 const weighed = { heaviest: [], swayed: null };
 
-/** What the first screen tells: the heaviest features, and the one whose weight moved most. */
+/** What the first screen tells: the heaviest weights, the bias among them, and the one that moved most. */
 function note(classes, change, seconds) {
   const all = classes.flatMap((one) => one.top.map((heavy) =>
-    ({ name: nameOf(heavy), weight: heavy.weight, change: change(one.label, heavy), seconds }))).filter((one) => one.name !== "bias");
+    ({ name: nameOf(heavy), weight: heavy.weight, change: change(one.label, heavy), seconds })));
   const heaviest = all.toSorted((one, other) => size(other.weight) - size(one.weight)).map((one) => one.name);
   weighed.heaviest = [...new Set(heaviest)].slice(0, 3);
   weighed.swayed = all.filter((one) => known(one.change) && one.change !== 0)

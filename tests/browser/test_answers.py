@@ -17,8 +17,9 @@ def status(events=20_000, recent=0.09, majority=0.27, no_change=0.4, alarms=(), 
     }
 
 
-def alarm(event, change="worse", series="error", detector="adwin", at=0.0):
-    return {"event": event, "change": change, "series": series, "detector": detector, "size": 0.213, "at": at}
+def alarm(event, change="worse", series="error", detector="adwin", at=0.0, size=0.213, psi=None):
+    named = {"event": event, "change": change, "series": series, "detector": detector}
+    return named | {"size": size, "psi": psi, "at": at, "actions": [], "partition": "0", "position": str(event)}
 
 
 GOOD = [
@@ -35,7 +36,8 @@ GOOD = [
     (status(no_change=0.02), "bad", "Worse than a guess", "more than the 2 % of repeating the last label"),
     (status(majority=0.0, no_change=0.0, recent=0.0), "good", "Good", "all their labels were the same"),
     (status(majority=0.0, no_change=0.0), "bad", "Worse than a guess", "had none"),
-    (status(events=0, recent=None), "none", "No events yet", ""),
+    (status(events=0, recent=None), "none", "Nothing learned yet", ""),
+    (status(events=0, recent=0.0), "none", "Nothing learned yet", ""),
     (status(majority=None, no_change=None), "none", "9 %", "9 % errors"),
     (status() | {"quality": None}, "none", "9 %", "9 % errors"),
 ]
@@ -54,12 +56,13 @@ CHANGED = [
         status(alarms=[alarm(19_000)]),
         "worse",
         "Changed",
-        "1,000 events ago, at event 19,000: error rose by 0.21 (adwin).",
+        "1,000 events ago, at event 19,000: error rose by 0.21 (adwin). Told for 5,000 events or a minute.",
     ),
     (status(alarms=[alarm(10_000)]), "good", "Steady", "10,000 events ago, at event 10,000: error rose"),
     (status(alarms=[alarm(19_000, "better")]), "good", "Steady", "No alarm"),
     (status(alarms=[alarm(19_000, "moved", "hour", "inputs")]), "moved", "Changed", "hour moved by 0.21 (inputs)."),
     (status(alarms=[alarm(19_000), alarm(19_100, "moved", "hour", "inputs")]), "worse", "Changed", "error rose"),
+    (status(events=0), "none", "Nothing learned yet", ""),
     (status(detectors=[]), "none", "Not watched", ""),
     (status() | {"drift": None}, "none", "Not known", ""),
 ]
@@ -77,6 +80,43 @@ def test_on_a_fast_stream_an_alarm_is_news_for_a_minute(shell):
     assert shell.evaluate("didChange", status(events=10**7, alarms=[alarm(10, at=time.time() - 90)]))[1] == "Steady"
 
 
+def risen(*events_and_sizes):
+    return [alarm(event, detector=detector, size=size) for event, detector, size in events_and_sizes]
+
+
+TOGETHER = [
+    (
+        [(19_000, "adwin", 0.58), (19_161, "ddm", 0.01)],
+        "1,000 events ago, at event 19,000: error rose by 0.58 (adwin, ddm).",
+    ),
+    (
+        [(19_000, "ddm", 0.01), (20_000, "adwin", 0.58)],
+        "1,000 events ago, at event 19,000: error rose by 0.58 (ddm, adwin).",
+    ),
+    ([(19_000, "adwin", 0.1), (19_300, "adwin", 0.3)], "at event 19,000: error rose by 0.30 (adwin)."),
+    ([(18_000, "adwin", 0.58), (19_001, "ddm", 0.01)], "999 events ago, at event 19,001: error rose by 0.01 (ddm)."),
+    (
+        [(14_900, "adwin", 0.58), (15_100, "ddm", 0.01)],
+        "5,100 events ago, at event 14,900: error rose by 0.58 (adwin, ddm).",
+    ),
+    (
+        [(14_000, "adwin", 0.58), (14_161, "ddm", 0.01)],
+        "The last alarm was 6,000 events ago, at event 14,000: error rose by 0.58",
+    ),
+]
+
+
+@pytest.mark.parametrize(("alarms", "sentence"), TOGETHER)
+def test_detectors_that_find_the_same_change_tell_of_one(shell, alarms, sentence):
+    assert sentence in shell.evaluate("didChange", status(alarms=risen(*alarms)))[2]
+
+
+def test_what_moved_between_two_alarms_does_not_part_them(shell):
+    first, second = risen((19_000, "adwin", 0.58), (19_161, "ddm", 0.01))
+    told = status(alarms=[first, alarm(19_050, "moved", "temp", "inputs"), second])
+    assert "error rose by 0.58 (adwin, ddm)" in shell.evaluate("didChange", told)[2]
+
+
 WHY = [
     (status(alarms=[alarm(19_000)]), "The rule changed"),
     (status(alarms=[alarm(19_000)], features=[{"feature": "hour", "psi": 0.02}]), "The rule changed"),
@@ -85,7 +125,8 @@ WHY = [
     (status(alarms=[alarm(19_000), alarm(19_100, "moved", "label", "labels")]), "The labels moved"),
     (status(alarms=[alarm(19_000), alarm(19_100, "moved", "prediction", "predictions")]), "The rule changed"),
     (status(alarms=[alarm(19_000)], detectors=[{"detector": "adwin"}]), "Not known"),
-    (status(), "What decides"),
+    (status(), "Nothing to explain"),
+    (status(alarms=[alarm(19_100, "moved", "prediction", "predictions")]), "The predictions moved"),
 ]
 
 
@@ -93,6 +134,116 @@ WHY = [
 def test_what_moved_with_the_alarm_says_why(shell, told, word):
     said = shell.evaluate("(told) => whySo(told, ['amount', 'hour'], null)", told)
     assert said[1] == word
+
+
+WITH = "The error rose with them: whether the rule changed as well cannot be told from this."
+TEMP = alarm(19_100, "moved", "temp", "inputs", psi=0.58)
+LABELS = alarm(19_200, "moved", "label", "labels", psi=0.31)
+LATER = [{"feature": "temp", "psi": 0.02}]
+SENTENCES = [
+    (status(alarms=[alarm(19_000), TEMP], features=LATER), "The inputs moved", f"temp (PSI 0.58 then). {WITH}"),
+    (status(alarms=[TEMP, alarm(19_300)], features=LATER), "The inputs moved", f"temp (PSI 0.58 then). {WITH}"),
+    (status(alarms=[TEMP], features=LATER), "The inputs moved", "temp (PSI 0.58 then). The error has not followed."),
+    (
+        status(alarms=[TEMP], detectors=[{"detector": "inputs"}]),
+        "The inputs moved",
+        "temp (PSI 0.58 then). The error is not watched.",
+    ),
+    (
+        status(alarms=[alarm(19_000), alarm(19_050, "moved", "temp", "inputs", psi=0.2), TEMP, LABELS]),
+        "The inputs moved",
+        f"temp (PSI 0.58 then) and the labels (PSI 0.31 then). {WITH}",
+    ),
+    (
+        status(alarms=[alarm(19_000), LABELS]),
+        "The labels moved",
+        f"They come in another mix than before (PSI 0.31 then). {WITH}",
+    ),
+    (
+        status(alarms=[LABELS]),
+        "The labels moved",
+        "They come in another mix than before (PSI 0.31 then). The error has not followed.",
+    ),
+    (
+        status(alarms=[alarm(19_000), alarm(19_100, "moved", "label", "inputs")]),
+        "The inputs moved",
+        f"label. {WITH}",
+    ),
+    (
+        status(alarms=[alarm(19_000)], features=[{"feature": "hour", "psi": 0.3}]),
+        "The inputs moved",
+        f"hour (PSI 0.30 now). {WITH}",
+    ),
+    (status(), "Nothing to explain", "Heaviest weights: bias and hour."),
+]
+
+
+@pytest.mark.parametrize(("told", "word", "sentence"), SENTENCES)
+def test_why_says_no_more_than_is_known(shell, told, word, sentence):
+    assert shell.evaluate("(told) => whySo(told, ['bias', 'hour'], null)", told)[1:] == [word, sentence]
+
+
+def test_the_bias_is_among_the_heaviest_weights(shell):
+    top = [{"slot": slot, "name": name, "weight": w} for slot, name, w in [(0, "bias", -3), (1, "a", 2), (2, "b", 4)]]
+    noted = "([top]) => { note([{ label: 'x', top }], () => NaN, 5); return weighed.heaviest; }"
+    assert shell.evaluate(noted, [top]) == ["b", "bias", "a"]
+
+
+@pytest.mark.parametrize(
+    ("alarms", "words"),
+    [
+        ([TEMP], "moved at event 19,100"),
+        ([TEMP, alarm(19_900, "moved", "temp", "inputs")], "moved at event 19,900"),
+        ([alarm(10_000, "moved", "temp", "inputs")], "steady"),
+        ([alarm(19_000, "moved", "hour", "inputs")], "steady"),
+        ([alarm(19_000, "moved", "temp", "labels")], "steady"),
+    ],
+)
+def test_a_feature_that_moved_of_late_is_not_steady(shell, alarms, words):
+    drawn = "(told) => { showDrift(told); return at('features-moved').querySelector('td:last-child').textContent; }"
+    told = status(alarms=alarms, features=LATER, detectors=[])
+    assert shell.evaluate(drawn, told) == words
+
+
+def test_the_list_has_changes_for_the_better_under_a_fitting_head(shell):
+    drawn = "(told) => { showDrift(told); return at('marks').textContent; }"
+    text = shell.evaluate(drawn, status(alarms=[alarm(19_000, "better")], detectors=[]))
+    assert text.split("\n")[1].strip() == "Changes found, the newest first"
+    assert "error fell by 0.21" in text
+
+
+NUMBERS = """(told) => {
+  showNumbers(told);
+  showQuality(told);
+  const words = (elements) => [...elements].map((one) => one.textContent);
+  const shown = Object.fromEntries([...at("numbers").children].map((one) => words(one.children)));
+  const rows = [...at("quality").querySelectorAll("tbody tr")].map((row) => words(row.cells));
+  const meanings = [...at("quality").querySelectorAll("[title]")].map((one) => [one.textContent, one.title]);
+  return { shown, rows, meanings };
+}"""
+ZERO = {"error_rate": 0.0, "error_rate_last_1000": 0.0}
+
+
+def all_numbers(events):
+    counted = status(events=events) | ZERO | {"lag": 0, "rejects": 0}
+    quality = {"error_rate_fading": 0.0, "baselines": {"majority": ZERO, "no_change": ZERO}}
+    return counted | {"checkpoint": {"generation": 0, "age_seconds": None}, "quality": quality}
+
+
+def test_of_no_events_there_is_no_error(shell):
+    told = shell.evaluate(NUMBERS, all_numbers(0))
+    assert {told["shown"]["error, last 1,000"], told["shown"]["error, all"]} == {"–"}
+    assert told["shown"]["events learned"] == "0"
+    assert not any("%" in cell for row in told["rows"] for cell in row)
+    assert shell.evaluate(NUMBERS, all_numbers(1))["shown"]["error, all"] == "0\u00a0%"
+
+
+MEANING = {"majority": "always the most frequent label so far", "no change": "the last label again"}
+
+
+def test_the_baselines_have_the_names_of_the_documentation(shell):
+    told = shell.evaluate(NUMBERS, all_numbers(20))
+    assert dict(told["meanings"]) == {f"baseline, {name}": meaning for name, meaning in MEANING.items()}
 
 
 def test_a_long_name_does_not_fill_the_first_screen(shell):

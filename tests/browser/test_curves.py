@@ -86,3 +86,19 @@ def test_marks_outside_of_what_is_shown_are_left_out(shell):
 @pytest.mark.parametrize("told", [None, {}, history([])], ids=["none", "empty", "no points"])
 def test_without_points_there_are_no_curves(shell, told):
     assert shell.evaluate("curvesOf", told)["events"] == []
+
+
+NAMED = """([points]) => {
+  const curves = curvesOf(points);
+  const named = (place) => [...place.querySelectorAll("[title]")].filter((one) => one.title)
+    .map((one) => [one.textContent.trim(), one.title]);
+  const list = made("ul", "", ...legend(curves, null));
+  return [named(list), named(pointsTable(curves)), chart(curves, [], 700, null).picture.getAttribute("aria-label")];
+}"""
+
+
+def test_the_baselines_are_named_and_explained_wherever_they_are_told(shell):
+    legend, heads, label = shell.evaluate(NAMED, [history(life(3, 40, 200))])
+    meaning = {"majority": "always the most frequent label so far", "no change": "the last label again"}
+    assert dict(legend) == dict(heads) == meaning
+    assert all(f"{name} ({words})" in label for name, words in meaning.items())

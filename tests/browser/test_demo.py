@@ -139,7 +139,7 @@ def test_the_numbers_are_there(demo, window, shown):
     card = page.locator(".card").filter(has=page.get_by_role("heading", name=shown, exact=True))
     until(page, lambda: learned(page) > 1000, "events")
     rows = {
-        "Quality": ["commonest label", "same as last", "kappa, temporal", "log loss", "calibration error"],
+        "Quality": ["baseline, majority", "baseline, no change", "kappa, temporal", "log loss", "calibration error"],
         "Drift": ["adwin", "inputs", "labels", "predictions", "amount"],
         "Classes": ["fine", "fraud"],
     }[shown]

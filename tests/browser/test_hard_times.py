@@ -31,7 +31,11 @@ def test_without_events_it_says_so(visit, redis_url, tmp_path):
         check_told(process)
         page = visit.tab()
         page.goto(f"http://127.0.0.1:{process.port}/")
-        expect(page.locator("#good-word")).to_contain_text("No events yet", timeout=30_000)
+        expect(page.locator("#good-word")).to_contain_text("Nothing learned yet", timeout=30_000)
+        expect(page.locator("#changed-word")).to_contain_text("Nothing learned yet")
+        assert page.locator(".answer").evaluate_all("(all) => all.map((one) => one.dataset.mood)") == ["none"] * 3
+        expect(page.locator("#numbers")).not_to_contain_text("%")
+        expect(page.locator("#quality")).not_to_contain_text("%")
         expect(page.locator("#why-word")).to_contain_text("Nothing to explain")
         expect(page.locator("#chart")).to_have_text("The curves begin after the first 200 events.")
         assert "NaN" not in page.locator("body").inner_text()
