@@ -139,7 +139,7 @@ def figures(progress: Progress, quality: Quality) -> Figures:
 
 
 def by_class(quality: Quality, most: int) -> list[ClassFigures]:
-    """Of the classes with the first numbers, those that have come or been guessed; then of all others as one, if any."""
+    """Of the classes with the first numbers, those that have come or been guessed; then of all others as one."""
     met = np.flatnonzero(quality.classes.any(axis=0))
     first, others = met[met < most], met[met >= most]
     listed = [_of(quality, first[k : k + 1], int(first[k])) for k in range(first.size)]

@@ -264,7 +264,7 @@ def test_classes_beyond_the_listed_are_one():
     assert [tuple(entry) for entry in listed[:2]] == [(0, 1, 2, 0.5, 1.0, 2 / 3), (1, 2, 1, 1.0, 0.5, 2 / 3)]
     assert tuple(listed[2]) == (-1, 3, 3, 1 / 3, 1 / 3, 1 / 3)
     assert [entry.number for entry in by_class(quality, 4)] == [0, 1, 3, -1]
-    assert [entry.number for entry in by_class(quality, 3)] == [0, 1, -1], "by number, so that each class stays where it is"
+    assert [entry.number for entry in by_class(quality, 3)] == [0, 1, -1], "by number: each stays where it is"
     assert [entry.number for entry in by_class(quality, 5)] == [0, 1, 3, 4]
 
 
