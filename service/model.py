@@ -22,16 +22,13 @@ from service.fitting import Mismatch, check_actions, check_classes, check_settin
 from service.judgement import Judged, Judgement
 from service.labels import Labels
 from service.lineage import Lineage
-from service.reaction import STRETCH, carried_out, decided
+from service.reaction import LOOKED_AT, STRETCH, carried_out, decided
 from service.settings import Features, Label
 from service.snapshot import ALARMS, NAMES, SLOTS, Snapshot
 from service.sources.contract import Bookmark, Record
 from service.touched import Touched, frozen
 
 WATCHED = Drift()
-
-LOOKED_AT = 1024
-"""Events that detectors look at in one go."""
 
 
 class Model:

@@ -18,6 +18,9 @@ from service.sources.contract import Record
 STRETCH = 64
 """Events."""
 
+LOOKED_AT = 1024
+"""Events that detectors look at in one go where nothing is done about it."""
+
 LONGEST = 200
 """Characters of a feature's name that an alarm tells: a word can be as long as an event."""
 
