@@ -36,13 +36,13 @@ PARTS = {
     "broker": Part(5, ("chaos/test_broker.py",)),
     "corrupt": Part(1, ("chaos/test_store_faults.py", "chaos/test_store_machine.py")),
     "malformed": Part(7, ("chaos/test_malformed.py",)),
-    "api": Part(7, ("service/test_schemathesis.py",)),
+    "api": Part(12, ("service/test_schemathesis.py",)),
     "door": Part(2, ("integration/test_door.py",)),
     "logs": Part(1, ("chaos/test_logs.py",)),
     "network": Part(5, ("chaos/test_network.py", "chaos/test_network_kafka.py")),
     "sigterm": Part(1, ("chaos/test_sigterm.py",)),
     "soak": Part(20, ("chaos/test_soak.py",)),
-    "endurance": Part(12, ("learners/test_endurance.py",)),
+    "endurance": Part(8, ("learners/test_endurance.py",)),
 }
 LONGEST = 3
 """Times the expected minutes: then a part has failed."""
