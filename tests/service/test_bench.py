@@ -26,11 +26,11 @@ def test_bench_learners_measures_every_learner_and_its_peers():
 
 def test_bench_checkpoint_measures_pauses_and_bytes(monkeypatch):
     monkeypatch.setattr(checkpoint, "SMALL", 10)
-    monkeypatch.setattr(checkpoint, "LARGE", 18)
+    monkeypatch.setattr(checkpoint, "LARGE", 21)
     monkeypatch.setattr(checkpoint, "stored", lambda *, quick: ({"quick": quick}, []))
     found = checkpoint.bench_checkpoint(quick=True)
     pauses = found["results"]["pauses"]
-    assert pauses.keys() == {"whole 2^10", "delta 2^10", "whole 2^18", "delta 2^18"}
+    assert pauses.keys() == {"whole 2^10", "delta 2^10", "whole 2^21", "delta 2^21"}
     for row in pauses.values():
         assert row.keys() == {"pa1", "scaled pa1"}
         assert all(figures["milliseconds"] > 0.0 for figures in row.values())

@@ -2,6 +2,7 @@
 
 from contextlib import closing
 
+import msgspec
 import numpy as np
 import pytest
 import yaml
@@ -13,7 +14,7 @@ from service.bundle import unpack
 from service.copies import CopyFolder
 from service.lineage import Rolled, history
 from service.settings import Copies
-from service.snapshot import Snapshot, encode
+from service.snapshot import Snapshot, Unwritable, encode
 from service.sources.contract import Bookmark
 
 
@@ -88,9 +89,12 @@ def test_a_long_history_is_no_part_of_the_header(world, run, tmp_path, monkeypat
     before, file = past(world), tmp_path / "m.onepass"
     sealed = world.recorder.lineage()[0].sealed
     with monkeypatch.context() as patch:
-        patch.setattr("service.snapshot.LONGEST_HEADER", 1600)  # with every entry in it, it would be longer
+        patch.setattr("service.snapshot.LONGEST_HEADER", 2800)
         run("export", "--to", file)
         snapshot, segments = unpack(file.read_bytes())
+        every = tuple(history(snapshot.lineage, segments.get))
+        with pytest.raises(Unwritable):
+            encode(snapshot._replace(lineage=msgspec.structs.replace(snapshot.lineage, entries=every)))
         assert snapshot.lineage.sealed == sealed == next(iter(segments))
         assert len(segments) == 6
         empty(redis_url)
