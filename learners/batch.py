@@ -1,4 +1,4 @@
-"""`Batch`: the one shape in which rows reach a learner, a CSR matrix with an importance weight per row."""
+"""`Batch`: the one shape in which rows reach a learner, a CSR matrix with an importance weight per row, and trees."""
 
 from collections.abc import Sequence
 from itertools import accumulate, chain
@@ -16,6 +16,93 @@ BIAS = 0
 """The slot of the constant feature 1."""
 
 
+class Trees(NamedTuple):
+    """Trees as flat arrays: tree t is nodes ends[t] … ends[t+1]−1, inner ones alone, by ascending production."""
+
+    ends: Ints
+    productions: Ints
+    """A node's label with those of its children in order, words included, as a hash."""
+    order: Ints
+    """The nodes of a tree, children before their parents, as places in the tree."""
+    child_ends: Ints
+    """The inner children of node n of all are child_ends[n] … child_ends[n+1]−1."""
+    children: Ints
+    """Places in the tree."""
+
+    @classmethod
+    def joined(cls, parts: Sequence["Trees"]) -> "Trees":
+        """All trees of the parts, one part after the other."""
+        return cls(
+            _ends([np.diff(part.ends) for part in parts]),
+            np.concatenate([_NONE, *(part.productions for part in parts)]),
+            np.concatenate([_NONE, *(part.order for part in parts)]),
+            _ends([np.diff(part.child_ends) for part in parts]),
+            np.concatenate([_NONE, *(part.children for part in parts)]),
+        )
+
+    def rows(self, start: int, stop: int) -> "Trees":
+        """Trees start … stop−1, as views where that can be."""
+        if not self.ends.size:
+            return self
+        first, last = self.ends[start], self.ends[stop]
+        child_ends = self.child_ends[first : last + 1]
+        return Trees(
+            self.ends[start : stop + 1] - first,
+            self.productions[first:last],
+            self.order[first:last],
+            child_ends - child_ends[0],
+            self.children[child_ends[0] : child_ends[-1]],
+        )
+
+    def where(self, keep: NDArray[np.bool_]) -> "Trees":
+        """The trees for which `keep` is true, copied."""
+        if not self.ends.size:
+            return self
+        counts = np.diff(self.child_ends)
+        nodes = np.repeat(keep, np.diff(self.ends))
+        return Trees(
+            _ends([np.diff(self.ends)[keep]]),
+            self.productions[nodes],
+            self.order[nodes],
+            _ends([counts[nodes]]),
+            self.children[np.repeat(nodes, counts)],
+        )
+
+    def validate(self, rows: int) -> None:
+        """Refuse what no kernel could survive."""
+        if any(array.dtype != np.int64 or array.ndim != 1 for array in self):
+            raise ValueError("trees must be of int64 arrays with one dimension")
+        if self.ends.size == 0:
+            return
+        if self.ends.size != rows + 1:
+            raise ValueError(f"{self.ends.size - 1} trees for {rows} rows")
+        for ends, count in ((self.ends, self.productions.size), (self.child_ends, self.children.size)):
+            if not ends.size or ends[0] != 0 or (np.diff(ends) < 0).any() or ends[-1] != count:
+                raise ValueError("ends of trees must rise from 0 to the number of what they end")
+        if not self.child_ends.size == self.productions.size + 1 == self.order.size + 1:
+            raise ValueError("every node of a tree has a production, a place in its order and an end of its children")
+        sizes = np.repeat(np.diff(self.ends), np.diff(self.ends))
+        for places, most in ((self.order, sizes), (self.children, np.repeat(sizes, np.diff(self.child_ends)))):
+            if ((places < 0) | (places >= most)).any():
+                raise ValueError("a place in a tree is outside it")
+
+
+_NONE = np.zeros(0, np.int64)
+
+
+def _ends(counts: Sequence[NDArray[np.int64]]) -> Ints:
+    """Where each of so many ends, 0 before them."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([_NONE, *counts]))])
+
+
+NO_TREES = Trees(*(np.zeros(0, np.int64) for _ in Trees._fields))
+"""Of a batch whose events carry none."""
+
+
+NO_TREE = Trees(np.zeros(2, np.int64), _NONE, _NONE, np.zeros(1, np.int64), _NONE)
+"""Of an event that carries none, where others of its batch do."""
+
+
 class Batch(NamedTuple):
     """Rows of sparse features: row t is `indices[indptr[t]:indptr[t+1]]`, ascending, each slot at most once."""
 
@@ -23,10 +110,15 @@ class Batch(NamedTuple):
     indices: Slots
     values: Array
     weights: Array
+    trees: Trees = NO_TREES
+    """One per row, an empty one where an event has none; or none at all."""
 
     @classmethod
     def from_rows(
-        cls, rows: Sequence[tuple[Sequence[int], Sequence[float]]], weights: Sequence[float] | None = None
+        cls,
+        rows: Sequence[tuple[Sequence[int], Sequence[float]]],
+        weights: Sequence[float] | None = None,
+        trees: Trees = NO_TREES,
     ) -> Self:
         """Put rows of (ascending slots, values) together; weights default to 1."""
         ends = [0, *accumulate([len(slots) for slots, _ in rows])]
@@ -35,6 +127,7 @@ class Batch(NamedTuple):
             np.fromiter(chain.from_iterable([slots for slots, _ in rows]), np.int32, ends[-1]),
             np.fromiter(chain.from_iterable([values for _, values in rows]), np.float64, ends[-1]),
             np.ones(len(rows)) if weights is None else np.array(weights, np.float64),
+            trees,
         )
 
     @property
@@ -50,6 +143,7 @@ class Batch(NamedTuple):
             self.indices[first:last],
             self.values[first:last],
             self.weights[start:stop],
+            self.trees.rows(start, stop),
         )
 
     def where(self, keep: NDArray[np.bool_]) -> Self:
@@ -58,7 +152,8 @@ class Batch(NamedTuple):
         entries = np.repeat(keep, lengths)
         indptr = np.zeros(int(keep.sum()) + 1, np.int64)
         np.cumsum(lengths[keep], out=indptr[1:])
-        return type(self)(indptr, self.indices[entries], self.values[entries], self.weights[keep])
+        values = self.values[entries]
+        return type(self)(indptr, self.indices[entries], values, self.weights[keep], self.trees.where(keep))
 
     def validate(self, dim: int) -> Self:
         """Refuse, in words, what no kernel could survive: it indexes without bounds checks."""
@@ -68,7 +163,7 @@ class Batch(NamedTuple):
             raise ValueError("indptr must not fall and must end at the number of entries")
         if self.indices.size != self.values.size:
             raise ValueError(f"{self.indices.size} indices for {self.values.size} values")
-        types = [str(array.dtype) for array in self]
+        types = [str(array.dtype) for array in (self.indptr, self.indices, self.values, self.weights)]
         if types != ["int64", "int32", "float64", "float64"]:
             raise ValueError(f"expected int64 indptr, int32 indices, float64 values and weights, got {types}")
         if self.indices.size and not (int(self.indices.min()) >= 0 and int(self.indices.max()) < dim):
@@ -78,4 +173,5 @@ class Batch(NamedTuple):
             raise ValueError("indices of a row must ascend, each slot at most once")
         if not (np.isfinite(self.values).all() and np.isfinite(self.weights).all() and (self.weights >= 0).all()):
             raise ValueError("values must be finite, weights finite and not negative")
+        self.trees.validate(self.size)
         return self

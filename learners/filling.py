@@ -29,4 +29,4 @@ def _filled(dim: int, X: Batch) -> Batch:
         for k in range(X.indptr[t], X.indptr[t + 1]):
             values[first + X.indices[k] - lowest] = X.values[k]
         indptr[t + 1] = first + dim - lowest
-    return Batch(indptr, indices[: indptr[rows]], values[: indptr[rows]], X.weights)
+    return Batch(indptr, indices[: indptr[rows]], values[: indptr[rows]], X.weights, X.trees)

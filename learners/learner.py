@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from learners.batch import Array, Batch, Flags, Slots
+from learners.influences import Influences
 from learners.kernels import ACCEPTED, refusals
 
 State = Any
@@ -72,6 +73,10 @@ class Layout(Protocol):
     def bias(self) -> bool:
         """Slot 0 is the constant 1 in every row."""
 
+    @property
+    def dim(self) -> int:
+        """Number of slots."""
+
 
 class Learner(BaseModel):
     """Subclasses give `init`, `score_rows`, `learn_rows`, `terms`, `weights`, `updates`, `dropped` and `norm`."""
@@ -112,6 +117,19 @@ class Learner(BaseModel):
         """Whether rows may have negative values; if not, `refusals` refuses those that do."""
         return True
 
+    def takes_trees(self) -> bool:
+        """Whether it looks at the trees of a batch."""
+        return False
+
+    def weighs(self) -> bool:
+        """Whether an event of importance 2 counts more than one of importance 1."""
+        return False
+
+    def possible(self, state: State) -> bool:
+        """Whether events could have led to such a state: a kernel indexes without looking."""
+        del state
+        return True
+
     def settled(self, layout: Layout) -> Self:
         """This configuration with every choice that depends on the features made; impossible ones are refused."""
         del layout
@@ -138,6 +156,14 @@ class Learner(BaseModel):
 
     def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
         """The weights that answer, one per slot of a stretch, as a copy."""
+        raise NotImplementedError
+
+    def stores_rows(self) -> bool:
+        """Whether it has stored rows in place of weights: then `influences` instead of `terms` and `weights`."""
+        return False
+
+    def influences(self, state: State, X: Batch | None, column: int, most: int) -> Influences:
+        """What the score of one row that was not refused is the sum of; without a row, the set itself."""
         raise NotImplementedError
 
     def forget_scale(self, state: State) -> None:

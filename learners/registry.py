@@ -40,6 +40,7 @@ LEARNERS = {
     "scw2": "learners.linear.confidence_weighted:SoftConfidence2",
     "ftrl": "learners.linear.ftrl:Ftrl",
     "adagrad": "learners.linear.adagrad:Adagrad",
+    "k-perceptron": "learners.dual.perceptron:KernelPerceptron",
 }
 
 COMPOSITIONS = {

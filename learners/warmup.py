@@ -9,6 +9,7 @@ from learners.calibration import calibrate, fresh_calibration, probabilities
 from learners.drift.detector import Detector
 from learners.drift.inputs import Inputs
 from learners.drift.registry import DETECTORS, make_detector
+from learners.dual.learner import KernelLearner
 from learners.evaluation import fresh_progress
 from learners.history import fresh_history
 from learners.learner import Learner, State
@@ -44,6 +45,7 @@ class Columns:
 
     dense = True
     bias = True
+    dim = 3
 
 
 def warm_all() -> None:
@@ -51,12 +53,15 @@ def warm_all() -> None:
     for kind in LEARNERS:
         leaf = make(kind).settled(Columns())
         warm(leaf)
+        warm(make({"kind": "one_vs_rest", "base": leaf}))
+        if isinstance(leaf, KernelLearner):
+            warm(make({"kind": "scaled", "center": True, "base": leaf}))
+            continue
         averaged = make({"kind": "averaged", "base": leaf})
         warm(averaged)
         if not leaf.scalable():
             for center in (True, False) if leaf.takes_negative() else (False,):
                 warm(make({"kind": "scaled", "center": center, "base": averaged}))
-        warm(make({"kind": "one_vs_rest", "base": leaf}))
     warm(make("pa1").settled(Columns()), map(make_detector, DETECTORS), Inputs())
 
 

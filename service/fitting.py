@@ -8,7 +8,6 @@ from pydantic import BaseModel
 from learners.compose.one_vs_rest import OneVsRest
 from learners.compose.scaled import Scaled
 from learners.learner import Learner, State, restore
-from learners.linear.learner import WeighingLearner
 from learners.registry import make
 from service.alarms import Alarms, read_alarms
 from service.differences import differences
@@ -45,6 +44,8 @@ def fitted(learner: Learner, dim: int, label: Label, names: Names, judgement: Ju
     drift = judgement.drift.model_dump(mode="json", exclude={"alarms"})
     try:
         state = restore(learner.init(dim), state_arrays)
+        if not learner.possible(state):
+            raise ValueError(f"it has a state of {learner.kind} that cannot be")
         found, lacking = judgement.restored(arrays, same_drift=snapshot.model.get("drift") == drift)
         table = names.read(arrays.get(NAMES), learned=snapshot.events > 0)
         alarms = read_alarms(arrays[ALARMS]) if ALARMS in arrays else Alarms()
@@ -82,7 +83,7 @@ def check_actions(learner: Learner, drift: Drift) -> None:
     leaf: Any = learner
     while hasattr(leaf, "base"):
         leaf = leaf.base
-    if "raise" in actions and not isinstance(leaf, WeighingLearner):
+    if "raise" in actions and not learner.weighs():
         raise ValueError(
             f"drift: raise makes events count more, but {leaf.kind} cannot weigh events: take another learner, "
             "such as pa1, or leave raise out"

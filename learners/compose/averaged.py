@@ -57,6 +57,9 @@ class Averaged(Learner):
     def takes_negative(self) -> bool:
         return self.base.takes_negative()
 
+    def weighs(self) -> bool:
+        return self.base.weighs()
+
     def settled(self, layout: Layout) -> Self:
         return self.model_copy(update={"base": self.base.settled(layout)})
 

@@ -13,6 +13,8 @@ from pydantic import Field, SerializeAsAny, field_validator
 from learners.batch import Array, Batch, Flags, Ints
 from learners.compose.averaged import Averaged
 from learners.compose.selected import Selected
+from learners.dual.learner import KernelLearner
+from learners.influences import Influences
 from learners.learner import EVERY, ONCE, Layout, Learned, Learner, Memory, Terms, tally
 from learners.learner import State as BaseState
 from learners.linear.learner import LinearLearner
@@ -35,8 +37,8 @@ class OneVsRest(Learner):
     rule = "one learner per class, +1 for its events and −1 for the others; the highest score wins"
     max_classes: int = Field(default=64, ge=2, le=65536)
     """Room for classes; the state has one column each."""
-    base: SerializeAsAny[Selected | Averaged | LinearLearner]
-    """A linear learner, averaged, selected or neither."""
+    base: SerializeAsAny[Selected | Averaged | LinearLearner | KernelLearner]
+    """A linear learner, averaged, selected or neither; or a kernel learner."""
 
     @field_validator("base", mode="before")
     @classmethod
@@ -53,6 +55,15 @@ class OneVsRest(Learner):
 
     def takes_negative(self) -> bool:
         return self.base.takes_negative()
+
+    def takes_trees(self) -> bool:
+        return self.base.takes_trees()
+
+    def weighs(self) -> bool:
+        return self.base.weighs()
+
+    def possible(self, state: State) -> bool:
+        return all(self.base.possible(_class(state.classes, c)) for c in range(self.max_classes))
 
     def settled(self, layout: Layout) -> Self:
         return self.model_copy(update={"base": self.base.settled(layout)})
@@ -96,6 +107,12 @@ class OneVsRest(Learner):
 
     def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
         return self.base.weights(_class(state.classes, column), 0, slots)
+
+    def stores_rows(self) -> bool:
+        return self.base.stores_rows()
+
+    def influences(self, state: State, X: Batch | None, column: int, most: int) -> Influences:
+        return self.base.influences(_class(state.classes, column), X, 0, most)
 
     def updates(self, state: State) -> int:
         return int(state.updates[0])

@@ -15,7 +15,9 @@ from learners.batch import BIAS, Array, Batch, Flags, Ints
 from learners.compose.averaged import Averaged
 from learners.compose.one_vs_rest import OneVsRest
 from learners.compose.selected import Selected
+from learners.dual.learner import KernelLearner
 from learners.filling import filled
+from learners.influences import Influences
 from learners.kernels import kernel
 from learners.learner import EVERY, ONCE, REWROTE, Layout, Learned, Learner, Memory, Terms
 from learners.learner import State as BaseState
@@ -51,7 +53,7 @@ class Scaled(Learner):
     """Events after which a row counts half in mean and deviation, to follow a drift; left out: all count the same."""
     center: bool | None = None
     """Subtract the mean: for dense columns only. Left out: true when every feature is a column."""
-    base: SerializeAsAny[OneVsRest | Selected | Averaged | LinearLearner]
+    base: SerializeAsAny[OneVsRest | Selected | Averaged | LinearLearner | KernelLearner]
     """Any of the others; one scaler serves every class."""
 
     @field_validator("base", mode="before")
@@ -86,6 +88,15 @@ class Scaled(Learner):
     def takes_negative(self) -> bool:
         return self.base.takes_negative()
 
+    def takes_trees(self) -> bool:
+        return self.base.takes_trees()
+
+    def weighs(self) -> bool:
+        return self.base.weighs()
+
+    def possible(self, state: State) -> bool:
+        return self.base.possible(state.base)
+
     def settled(self, layout: Layout) -> Self:
         center = layout.dense and self.base.takes_negative() if self.center is None else self.center
         if center and not layout.dense:
@@ -118,6 +129,12 @@ class Scaled(Learner):
 
     def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
         return self.base.weights(state.base, column, slots)
+
+    def stores_rows(self) -> bool:
+        return self.base.stores_rows()
+
+    def influences(self, state: State, X: Batch | None, column: int, most: int) -> Influences:
+        return self.base.influences(state.base, X if X is None else self._scaled(state, X, SCORE), column, most)
 
     def forget_scale(self, state: State) -> None:
         for array in (state.events, state.K, state.K2, state.mean, state.spread, state.upto):

@@ -64,6 +64,9 @@ class Selected(Learner):
     def takes_negative(self) -> bool:
         return self.base.takes_negative()
 
+    def weighs(self) -> bool:
+        return self.base.weighs()
+
     def settled(self, layout: Layout) -> Self:
         return self.model_copy(update={"base": self.base.settled(layout)})
 

@@ -70,6 +70,9 @@ class WeighingLearner(LinearLearner):
     J: float = Field(default=1.0, gt=0.0, le=1e6)
     """Cost factor of the positive class: its events count J times."""
 
+    def weighs(self) -> bool:
+        return True
+
     def weighed(self, X: Batch, y: Array) -> Batch:
         """The rows with the cost of their class in their importance."""
         return X if self.J == 1.0 else X._replace(weights=np.where(y > 0.0, self.J * X.weights, X.weights))

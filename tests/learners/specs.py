@@ -6,6 +6,7 @@ import typing
 
 from streams import CLASSES
 
+from learners.dual.learner import KernelLearner
 from learners.learner import Learner
 from learners.registry import COMPOSITIONS, LEARNERS, kind_class, make
 
@@ -25,9 +26,24 @@ OFTEN = {"selected": {"every": 7, "sigma": 0.3, "K": 4}, "one_vs_rest": {"max_cl
 """Parameters with which a composition shows what it does within a short stream."""
 
 
+ROOM = 12
+"""Rows that a kernel learner may store, so that it is full within a short stream."""
+
+
+FIRST = "k-perceptron"
+SOME_KERNELS = ("polynomial", "tree", "tree+rbf")
+"""With which every kernel learner is tried, beside rbf."""
+
+
+def leaf(kind):
+    """A kind with its defaults; one that stores rows with little room."""
+    rooms = ("max_support", "budget")
+    return {"kind": kind} | {field: ROOM for field in rooms if field in kind_class(kind).model_fields}
+
+
 def specs():
     """Every learner that the laws must hold for, each once: every kind in every composition, every choice in some."""
-    wanted = [spec for kind in LEARNERS for spec in compositions({"kind": kind})]
+    wanted = [spec for kind in LEARNERS for spec in compositions(leaf(kind))]
     wanted += [spec for leaf in [*leaves(), FOLDING] for spec in (leaf, *compositions(leaf)[-1:])]
     wanted += [
         *numbers(),
@@ -47,17 +63,28 @@ def numbers():
     """Each leaf kind, once per numeric parameter, away from its default."""
     values = {float: 0.3, int: 7}
     for kind in LEARNERS:
-        for field, info in kind_class(kind).model_fields.items():
+        for field, info in varied(kind).items():
             if info.annotation in values:
-                yield {"kind": kind, field: values[info.annotation]}
+                yield leaf(kind) | {field: values[info.annotation]}
+
+
+def varied(kind):
+    """The fields of a kind; those that all kernel learners share are varied on the first of them alone, all but two."""
+    shared = KernelLearner.model_fields if issubclass(kind_class(kind), KernelLearner) and kind != FIRST else {}
+    return {
+        field: info
+        for field, info in kind_class(kind).model_fields.items()
+        if field != "kind" and field not in shared.keys() - {"kernel"}
+    }
 
 
 def choices(kind):
     """A kind with its defaults, and once per value of each of its `Literal` and bool fields."""
-    fields = {
-        field: values(info.annotation) for field, info in kind_class(kind).model_fields.items() if field != "kind"
-    }
-    return [{"kind": kind}, *({"kind": kind, field: value} for field, row in fields.items() for value in row)]
+    fields = {field: values(info.annotation) for field, info in varied(kind).items()}
+    if issubclass(kind_class(kind), KernelLearner) and kind != FIRST:
+        fields["kernel"] = SOME_KERNELS
+    plain = leaf(kind)
+    return [plain, *(plain | {field: value} for field, row in fields.items() for value in row)]
 
 
 def composition_choices(kind):
@@ -101,7 +128,7 @@ def nestings():
     return [chain for length in range(4) for chain in itertools.product(COMPOSITIONS, repeat=length)]
 
 
-COLUMNS = types.SimpleNamespace(dense=True, bias=True)
+COLUMNS = types.SimpleNamespace(dense=True, bias=True, dim=300)
 """The features by which choices that are left open are settled."""
 
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from learners.batch import Batch
+from learners.batch import NO_TREE, Batch, Trees
+from learners.dual.brackets import flattened
 
 CLASSES = 5
 """Labels in every stream, and room in every one_vs_rest."""
@@ -84,8 +85,34 @@ def streams(draw, max_rows=8):
     return Stream(X, np.array([label for _, _, label in events]), dim)
 
 
+WORDS = ["a", "b", "c"]
+
+
+def bracketed(rng, depth):
+    """A random tree over few labels, so that two of them have much in common."""
+    label = "ABCD"[rng.integers(4)]
+    if depth == 0 or rng.random() < 0.3:
+        return f"({label} {' '.join(rng.choice(WORDS, rng.integers(1, 3)))})"
+    return f"({label} {' '.join(bracketed(rng, depth - 1) for _ in range(rng.integers(1, 4)))})"
+
+
+def texts(rows):
+    """A tree for nine rows of ten, the same ones for the same number of rows."""
+    rng = np.random.default_rng(rows)
+    return [bracketed(rng, 3) if rng.random() < 0.9 else None for _ in range(rows)]
+
+
+def with_trees(stream):
+    rows = [NO_TREE if text is None else flattened(text, 1000) for text in texts(stream.X.size)]
+    return stream._replace(X=stream.X._replace(trees=Trees.joined(rows)).validate(stream.dim))
+
+
 def suited(learner, stream):
-    """The stream itself; for a learner that refuses negative values, with four rows of five made positive."""
+    """The stream itself, with trees for who takes them; for a learner that refuses negative values, with four rows of
+    five made positive.
+    """
+    if learner.takes_trees():
+        return with_trees(stream)
     if learner.takes_negative():
         return stream
     made = np.repeat(np.arange(stream.X.size) % 5 > 0, np.diff(stream.X.indptr))

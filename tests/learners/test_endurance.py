@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from specs import built, name, specs
+from specs import built, leaf, name, specs
 from streams import CLASSES, SMALL, labels, seeded, suited
 
 from learners.batch import Batch
@@ -22,7 +22,7 @@ def chosen():
     if os.environ.get("ONEPASS_ENDURANCE") == "all":
         return specs()
     around = [{"kind": "averaged", "base": "arow"}, {"kind": "selected", "base": "pa2"}, CHAIN]
-    return [*(built({"kind": kind}) for kind in LEARNERS), *(make(spec) for spec in around)]
+    return [*(built(leaf(kind)) for kind in LEARNERS), *(make(spec) for spec in around)]
 
 
 @pytest.mark.parametrize("learner", chosen(), ids=name)

@@ -49,7 +49,7 @@ class Leaf:
 # Seeds chosen so that no score meets a threshold (0, the margin, SCW's bound) to the last digit: there rounding alone
 # decides whether fast or oracle moves. Seeds 6, 8, 9 and 10 have such ties, e.g. y·s = 1.0 against 0.9999999999999999.
 @pytest.mark.parametrize(("seed", "dim"), [(5, SMALL), (11, SMALL), (7, 40)])
-@pytest.mark.parametrize("learner", specs(), ids=name)
+@pytest.mark.parametrize("learner", [learner for learner in specs() if not learner.stores_rows()], ids=name)
 def test_fast_equals_oracle(learner, seed, dim):
     stream = suited(learner, seeded(seed, ROWS, dim))
     taken = learner.refusals(stream.X) == ACCEPTED

@@ -21,8 +21,9 @@ class Oracle:
         spread = ages @ (rows - mean) ** 2
         constant = np.ptp(rows, axis=0) == 0
         deviation = np.where(constant, 1.0, np.sqrt(spread / (K - K2 / K))) if len(rows) > 1 else 1.0
-        z = np.where(constant, 0.0, (x - mean if self.center else x) / deviation)
-        return np.array([x[0], *z[1:]])
+        z = x.copy()  # which keeps what a row may carry
+        z[1:] = np.where(constant, 0.0, (x - mean if self.center else x) / deviation)[1:]
+        return z
 
     def score(self, x):
         return self.base.score(self.scaled(x))

@@ -1,0 +1,89 @@
+"""The kernel perceptron. McKenna's thesis, algorithm 3 (dual form), algorithm 2 (own bias)."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field, PositiveFloat
+
+from learners.batch import Array, Batch, Flags, Ints
+from learners.dual.learner import UnboundedLearner
+from learners.dual.similarity import Kernel, fresh_work, kernel_scores, similarities, weighted
+from learners.dual.support import Support, add, room
+from learners.kernels import LARGEST_WEIGHT, kernel
+from learners.learner import DROPPED, MOVED
+
+
+class State(NamedTuple):
+    support: Support
+    square: Array
+    """‖f‖², without the bias."""
+    updates: Ints
+    dropped: Ints
+    bias: Array
+    radius: Array
+    """R², the largest K(x, x) so far (`bias: r2`)."""
+
+
+class KernelPerceptron(UnboundedLearner):
+    """Choose it as the baseline among kernel learners, or where the averaged one answers too slowly."""
+
+    kind: Literal["k-perceptron"] = "k-perceptron"
+    rule = "on y·f(x) ≤ 0: add x with a = y"
+    bias: Literal["none", "r2"] = "none"
+    """`r2`: the thesis's own bias, which moves by η·y·R²."""
+    eta: PositiveFloat = 1.0
+    """Step of that bias."""
+    J: float = Field(default=1.0, gt=0.0, le=1e6)
+    """Cost factor of the positive class: its events count J times."""
+
+    def weighs(self) -> bool:
+        return True
+
+    def fresh(self, support: Support) -> State:
+        zero = np.zeros(1, np.int64)
+        return State(support, np.zeros(1), zero, zero.copy(), np.zeros(1), np.zeros(1))
+
+    def score_rows(self, state: State, X: Batch) -> Array:
+        return np.asarray(kernel_scores(state.support, self.function(), X) + state.bias[0])
+
+    def answering(self, state: State) -> tuple[Array, float]:
+        return super().answering(state)[0], float(state.bias[0])
+
+    def run(self, state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
+        eta = self.eta if self.bias == "r2" else 0.0
+        return _learn(state.support, state.square, state.bias, state.radius, eta, self.J, K, X, y)
+
+
+@kernel
+def _learn(
+    support: Support,
+    square: Array,
+    bias: Array,
+    radius: Array,
+    eta: float,
+    J: float,
+    K: Kernel,
+    X: Batch,
+    y: Array,
+) -> tuple[Array, Flags]:
+    scores, moved = np.empty(y.size), np.zeros(y.size, np.uint8)
+    work = fresh_work(support)
+    for t in range(y.size):
+        me = similarities(support, K, X, t, work)
+        f = weighted(support, work.k)
+        scores[t] = f + bias[0]
+        c = X.weights[t] * (J if y[t] > 0.0 else 1.0)
+        if c == 0.0:
+            continue
+        radius[0] = max(radius[0], me.k)
+        if y[t] * scores[t] > 0.0 or me.k <= 0.0:
+            continue
+        a, b = c * y[t], bias[0] + c * eta * y[t] * radius[0]  # alg. 2: b += η·y·R²
+        if abs(a) <= LARGEST_WEIGHT and abs(b) <= LARGEST_WEIGHT and room(support, X, t):
+            square[0] = max(0.0, square[0] + 2.0 * a * f + a * a * me.k)
+            add(support, X, t, a, me.square, me.tree)  # alg. 3
+            bias[0] = b
+            moved[t] = MOVED
+        else:
+            moved[t] = DROPPED
+    return scores, moved

@@ -1,0 +1,163 @@
+"""The support set: stored rows and trees in preallocated arrays, oldest first, never more than there is room for.
+
+Adding costs the row, dropping moves what is younger: both less than one comparison with the whole set.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from learners.batch import BIAS, Array, Batch, Ints, Trees
+from learners.dual.trees import nodes
+from learners.kernels import kernel
+
+
+class Support(NamedTuple):
+    dim: Ints
+    """Slots that a row may have."""
+    size: Ints
+    """Stored rows."""
+    a: Array
+    """Their coefficients, with the sign of the label."""
+    ends: Ints
+    """Row i is entries ends[i] … ends[i+1]−1."""
+    slots: Ints
+    values: Array
+    squares: Array
+    """x·x of each."""
+    tree_squares: Array
+    """K of each tree with itself, not normalised."""
+    trees: Trees
+
+
+def fresh_support(dim: int, rows: int, entries: int, tree_nodes: int) -> Support:
+    trees = Trees(*(np.zeros(n, np.int64) for n in (rows + 1, tree_nodes, tree_nodes, tree_nodes + 1, tree_nodes)))
+    return Support(
+        dim=np.array([dim]),
+        size=np.zeros(1, np.int64),
+        a=np.zeros(rows),
+        ends=np.zeros(rows + 1, np.int64),
+        slots=np.zeros(entries, np.int64),
+        values=np.zeros(entries),
+        squares=np.zeros(rows),
+        tree_squares=np.zeros(rows),
+        trees=trees,
+    )
+
+
+def possible(support: Support) -> bool:
+    """Whether rows could have led to such a set: kernels index without looking."""
+    n = int(support.size[0])
+    if not 0 <= n <= support.a.size or support.dim[0] < 1:
+        return False
+    slots = support.slots[: support.ends[n]] if _rising(support.ends, n, support.slots.size) else None
+    if slots is None or not ((slots > BIAS) & (slots < support.dim[0])).all():
+        return False
+    trees = support.trees
+    if not _rising(trees.ends, n, trees.productions.size):
+        return False
+    last = int(trees.ends[n])
+    if not _rising(trees.child_ends, last, trees.children.size):
+        return False
+    sizes = np.repeat(np.diff(trees.ends[: n + 1]), np.diff(trees.ends[: n + 1]))
+    parents = np.repeat(np.arange(last), np.diff(trees.child_ends[: last + 1]))
+    inside = (trees.order[:last] >= 0) & (trees.order[:last] < sizes)
+    children = trees.children[: trees.child_ends[last]]
+    return bool(inside.all() and ((children >= 0) & (children < sizes[parents])).all())
+
+
+def _rising(ends: Ints, n: int, most: int) -> bool:
+    return bool(ends[0] == 0 and (np.diff(ends[: n + 1]) >= 0).all() and ends[n] <= most)
+
+
+@kernel
+def entries(X: Batch, t: int) -> tuple[int, int]:
+    """First entry of row t and the one behind its last; kernel learners do not see the bias."""
+    first, last = X.indptr[t], X.indptr[t + 1]
+    if first < last and X.indices[first] == BIAS:
+        first += 1
+    return first, last
+
+
+@kernel
+def _kept(support: Support, X: Batch, t: int) -> tuple[int, int, int, int]:
+    """Entries and nodes of row t that are stored: none where the kernel does not look at them, so there is no room."""
+    first_entry, last_entry = entries(X, t)
+    first, last = nodes(X.trees, t)
+    if support.slots.size == 0:
+        last_entry = first_entry
+    if support.trees.productions.size == 0:
+        last = first
+    return first_entry, last_entry, first, last
+
+
+@kernel
+def room(support: Support, X: Batch, t: int) -> bool:
+    """Whether row t can be stored as things are."""
+    n, trees = support.size[0], support.trees
+    first_entry, last_entry, first, last = _kept(support, X, t)
+    grown = trees.ends[n] + last - first
+    children = 0
+    if last > first:
+        children = X.trees.child_ends[last] - X.trees.child_ends[first]
+    fits = n < support.a.size and support.ends[n] + last_entry - first_entry <= support.slots.size
+    return bool(
+        fits and grown <= trees.productions.size and trees.child_ends[trees.ends[n]] + children <= trees.children.size
+    )
+
+
+@kernel
+def add(support: Support, X: Batch, t: int, a: float, square: float, tree_square: float) -> None:
+    """Store row t as the youngest; there must be room."""
+    n = support.size[0]
+    first_entry, last_entry, first, last = _kept(support, X, t)
+    end = support.ends[n] - first_entry
+    for i in range(first_entry, last_entry):
+        support.slots[end + i], support.values[end + i] = X.indices[i], X.values[i]
+    support.ends[n + 1] = end + last_entry
+    support.a[n], support.squares[n], support.tree_squares[n] = a, square, tree_square
+    _add_tree(support.trees, n, X.trees, first, last)
+    support.size[0] = n + 1
+
+
+@kernel
+def _add_tree(trees: Trees, n: int, given: Trees, first: int, last: int) -> None:
+    start = trees.ends[n]
+    for node in range(last - first):
+        trees.productions[start + node] = given.productions[first + node]
+        trees.order[start + node] = given.order[first + node]
+        end = trees.child_ends[start + node]
+        for child in range(given.child_ends[first + node], given.child_ends[first + node + 1]):
+            trees.children[end] = given.children[child]
+            end += 1
+        trees.child_ends[start + node + 1] = end
+    trees.ends[n + 1] = start + last - first
+
+
+@kernel
+def drop(support: Support, r: int) -> None:
+    """Forget row r; the younger ones move up."""
+    n, ends = support.size[0], support.ends
+    gone = ends[r + 1] - ends[r]
+    for i in range(ends[r + 1], ends[n]):
+        support.slots[i - gone], support.values[i - gone] = support.slots[i], support.values[i]
+    _drop_tree(support.trees, r, n)
+    for i in range(r, n - 1):
+        support.a[i], support.squares[i] = support.a[i + 1], support.squares[i + 1]
+        support.tree_squares[i] = support.tree_squares[i + 1]
+        ends[i + 1] = ends[i + 2] - gone
+    support.size[0] = n - 1
+
+
+@kernel
+def _drop_tree(trees: Trees, r: int, n: int) -> None:
+    first, last, end = trees.ends[r], trees.ends[r + 1], trees.ends[n]
+    gone = last - first
+    children = trees.child_ends[last] - trees.child_ends[first]
+    for child in range(trees.child_ends[last], trees.child_ends[end]):
+        trees.children[child - children] = trees.children[child]
+    for node in range(last, end):
+        trees.productions[node - gone], trees.order[node - gone] = trees.productions[node], trees.order[node]
+        trees.child_ends[node - gone + 1] = trees.child_ends[node + 1] - children
+    for i in range(r, n - 1):
+        trees.ends[i + 1] = trees.ends[i + 2] - gone

@@ -1,0 +1,82 @@
+"""Kernels written from the thesis, sections 2.3 and 2.5: of dense rows and of bracketed trees, by plain recursion."""
+
+import math
+
+import numpy as np
+
+
+def kernel(spec):
+    """K(a, b) of rows with an attribute `tree`, by a learner's parameters."""
+    vector = VECTORS[spec["kernel"].removeprefix("tree+")]
+    weights = (spec["vector_weight"], spec["tree_weight"]) if "+" in spec["kernel"] else (1.0, 1.0)
+
+    def similarity(a, b):
+        total = 0.0
+        if vector is not None:
+            one = normalised(vector) if spec["normalise"] == "both" else vector
+            total += weights[0] * one(np.asarray(a)[1:], np.asarray(b)[1:], spec)  # the bias is not seen
+        if "tree" in spec["kernel"]:
+            one = trees if spec["normalise"] == "none" else normalised(trees)
+            total += weights[1] * one(a.tree, b.tree, spec)
+        return total
+
+    return similarity
+
+
+VECTORS = {
+    "linear": lambda a, b, _: a @ b,
+    "polynomial": lambda a, b, spec: (spec["s"] * (a @ b) + spec["c"]) ** spec["d"],
+    "rbf": lambda a, b, spec: math.exp(-spec["gamma"] * ((a - b) @ (a - b))),
+    "sigmoid": lambda a, b, spec: math.tanh(spec["s"] * (a @ b) + spec["c"]),
+    "tree": None,
+}
+
+
+def normalised(K):
+    def divided(a, b, spec):
+        aa, bb = K(a, a, spec), K(b, b, spec)
+        return K(a, b, spec) / math.sqrt(aa * bb) if aa > 0 and bb > 0 else 0.0
+
+    return divided
+
+
+def trees(one, other, spec):
+    """Σ Δ(n1, n2) over all pairs of inner nodes."""
+    if one is None or other is None:
+        return 0.0
+    return sum(delta(a, b, spec["lam"]) for a in inner(parsed(one)) for b in inner(parsed(other)))
+
+
+def delta(a, b, lam):
+    if production(a) != production(b):
+        return 0.0
+    result = lam
+    for mine, theirs in zip(a[1], b[1], strict=True):
+        if mine[1]:
+            result *= 1.0 + delta(mine, theirs, lam)
+    return result
+
+
+def production(node):
+    return (node[0], [(child[0], bool(child[1])) for child in node[1]])
+
+
+def inner(node):
+    return [node, *(below for child in node[1] for below in inner(child))] if node[1] else []
+
+
+def parsed(text):
+    """A bracketed parse as (label, children), a word being a node without children."""
+    tokens = text.replace("(", " ( ").replace(")", " ) ").split()
+
+    def node(place):
+        label, children, place = tokens[place + 1], [], place + 2
+        while tokens[place] != ")":
+            if tokens[place] == "(":
+                child, place = node(place)
+            else:
+                child, place = (tokens[place], []), place + 1
+            children.append(child)
+        return (label, children), place + 1
+
+    return node(0)[0]
