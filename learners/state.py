@@ -1,6 +1,6 @@
 """States as named arrays: what a checkpoint holds, and the way back.
 
-A part of a state may have spare room; it says in `used` how much of each array is taken, by path, and the rest is 0.
+A part of a state may have spare room; it says in `in_use` how much of each array is taken, by path, and the rest is 0.
 Then only that is told, so that a checkpoint costs what is stored and not what could be.
 """
 
@@ -39,7 +39,7 @@ def _arrays(state: State, prefix: str) -> dict[str, NDArray[Any]]:
 
 def _taken(state: State, prefix: str) -> dict[str, tuple[int, ...]]:
     """How much of the last axes of each array with spare room is taken."""
-    taken = {prefix + path: lengths for path, lengths in state.used().items()} if hasattr(state, "used") else {}
+    taken = {prefix + path: lengths for path, lengths in state.in_use().items()} if hasattr(state, "in_use") else {}
     for name, part in state._asdict().items():
         if not isinstance(part, np.ndarray):
             taken |= _taken(part, f"{prefix}{name}/")

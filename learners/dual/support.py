@@ -29,7 +29,7 @@ class Support(NamedTuple):
     """K of each tree with itself, not normalised."""
     trees: Trees
 
-    def used(self) -> dict[str, tuple[int, ...]]:
+    def in_use(self) -> dict[str, tuple[int, ...]]:
         """Of several sets at once, one per class, what the largest of them takes."""
         n, entries, trees = int(self.size.max()), int(self.ends.max()), self.trees
         nodes, children = int(trees.ends.max()), int(trees.child_ends.max())
