@@ -76,7 +76,7 @@ def _padded(like: NDArray[Any], array: NDArray[Any]) -> NDArray[Any]:
     """A copy, with room for as much as there was before."""
     if array.shape == like.shape:
         return np.array(array)
-    whole = np.zeros_like(like)
+    whole = np.zeros(like.shape, like.dtype)  # untouched memory where nothing is put
     whole[tuple(map(slice, array.shape))] = array
     return whole
 
