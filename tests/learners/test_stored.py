@@ -15,10 +15,11 @@ from learners.learner import state_digest
 EVENTS = 40
 
 
+@pytest.mark.parametrize("dim", [SMALL, 40])
 @pytest.mark.parametrize("learner", [made for spec in choices(FIRST) if (made := built(spec))], ids=name)
-def test_a_stored_row_is_compared_with_all_of_the_set(learner):
-    stream = suited(learner, seeded(5, EVENTS))
-    state, y = learner.init(SMALL), labels(learner, stream)
+def test_a_stored_row_is_compared_with_all_of_the_set(learner, dim):
+    stream = suited(learner, seeded(5, EVENTS, dim))
+    state, y = learner.init(dim), labels(learner, stream)
     kept = [t for t in range(EVENTS) if moved(learner, state, stream.X.rows(t, t + 1), y[t : t + 1])]
     rows = [with_tree(dense(stream)[t], texts(EVENTS)[t]) for t in kept]
     assert len(rows) == state.support.size[0] > ROOM / 2
