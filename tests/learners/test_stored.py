@@ -10,7 +10,7 @@ from test_oracles_dual import Row
 
 from learners.dual.similarity import fresh_work
 from learners.dual.stored import stored_similarities
-from learners.learner import state_digest
+from learners.state import state_digest
 
 EVENTS = 40
 
