@@ -41,6 +41,13 @@ LEARNERS = {
     "ftrl": "learners.linear.ftrl:Ftrl",
     "adagrad": "learners.linear.adagrad:Adagrad",
     "k-perceptron": "learners.dual.perceptron:KernelPerceptron",
+    "k-averaged": "learners.dual.averaged:KernelAveraged",
+    "k-voted": "learners.dual.voted:KernelVoted",
+    "k-pa": "learners.dual.passive_aggressive:KernelPassiveAggressive",
+    "k-pa1": "learners.dual.passive_aggressive:KernelPassiveAggressive1",
+    "k-pa2": "learners.dual.passive_aggressive:KernelPassiveAggressive2",
+    "stoptron": "learners.dual.stoptron:Stoptron",
+    "rbp": "learners.dual.rbp:RandomBudgetPerceptron",
 }
 
 COMPOSITIONS = {
