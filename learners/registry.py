@@ -48,6 +48,9 @@ LEARNERS = {
     "k-pa2": "learners.dual.passive_aggressive:KernelPassiveAggressive2",
     "stoptron": "learners.dual.stoptron:Stoptron",
     "rbp": "learners.dual.rbp:RandomBudgetPerceptron",
+    "forgetron": "learners.dual.forgetron:Forgetron",
+    "forgetron-tuned": "learners.dual.forgetron_tuned:TunedForgetron",
+    "forgetron-greedy": "learners.dual.forgetron_tuned:GreedyForgetron",
 }
 
 COMPOSITIONS = {
