@@ -7,6 +7,7 @@ import pytest
 import service.letters
 from service.alarms import Alarm
 from service.letters import Letters, SideDown
+from service.reasons import Reject
 from service.sources.contract import Place, Record, SourceDown
 
 ALARM = Alarm(7, "adwin", "error", "worse", 0.5, None, "0", "6", ("raise",), 1.0)
@@ -36,7 +37,7 @@ class Sink:
 def test_alarms_that_were_asked_for_are_waited_for():
     dead, alarms = Sink(), Sink(faults=2)
     letters = Letters("m", dead.open, alarms.open)
-    letters.post([(RECORD, "type")], [ALARM])
+    letters.post([(RECORD, Reject("type"))], [ALARM])
     for _ in range(2):
         with pytest.raises(SideDown, match="no room"):
             letters.deliver()
@@ -65,7 +66,7 @@ def test_alarms_that_nobody_asked_for_hold_nobody_up(caplog, monkeypatch):
 
 def test_rejected_events_are_always_waited_for():
     letters = Letters("m", Sink(faults=1).open, wait_for_alarms=False)
-    letters.post([(RECORD, "type")], [])
+    letters.post([(RECORD, Reject("type"))], [])
     with pytest.raises(SideDown):
         letters.deliver()
     assert len(letters) == 1
