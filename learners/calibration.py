@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from learners.batch import Array, Ints
 from learners.isotonic import CELLS, add, draw, read
 from learners.kernels import kernel
-from learners.learner import restore
 from learners.outputs import predicted
+from learners.state import restore
 
 FADING = 1.0 / 2000
 """What a cell loses of its mass and hits with each event: the last few thousand decide."""

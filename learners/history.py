@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from learners.batch import Ints
 from learners.kernels import kernel
-from learners.learner import restore
+from learners.state import restore
 
 POINTS = 256
 """Of each curve at most."""

@@ -5,8 +5,7 @@ Five laws hold bit for bit for every learner and every composition: (1) `learn` 
 (4) `scores` writes nothing; (5) learning writes only to the slots of its rows and slot 0, unless it says `REWROTE`.
 """
 
-import hashlib
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, cast
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from learners.batch import Array, Batch, Flags, Slots
 from learners.influences import Influences
 from learners.kernels import ACCEPTED, refusals
-
-State = Any
-"""A NamedTuple of float64 and int64 arrays, possibly nested: everything that changes, by name."""
+from learners.state import State, flatten
 
 MOVED = 1
 DROPPED = 2
@@ -196,54 +193,7 @@ def spread(scores: Array, refused: NDArray[np.bool_]) -> Array:
     return whole
 
 
-def flatten(state: State, prefix: str = "") -> dict[str, NDArray[Any]]:
-    """Arrays of a state by path, e.g. `base/w/v`: the checkpoint, the debug view and the memory report."""
-    arrays: dict[str, NDArray[Any]] = {}
-    for name, part in state._asdict().items():
-        if isinstance(part, np.ndarray):
-            arrays[prefix + name] = part
-        else:
-            arrays.update(flatten(part, f"{prefix}{name}/"))
-    return arrays
-
-
 def slot_arrays(learner: Learner) -> frozenset[str]:
     """Names of the arrays whose last axis is the slots: those that grow with them."""
     two, three = flatten(learner.init(2)), flatten(learner.init(3))
     return frozenset(name for name in two if two[name].shape != three[name].shape)
-
-
-def restore(like: State, arrays: dict[str, NDArray[Any]]) -> State:
-    """The inverse of `flatten`: a state built like a fresh one; arrays that do not fit it are refused."""
-    expected = flatten(like)
-    if expected.keys() != arrays.keys():
-        odd = sorted(expected.keys() ^ arrays.keys())
-        raise ValueError(f"arrays do not fit this learner: {', '.join(odd)}")
-    for name, array in expected.items():
-        if array.shape != arrays[name].shape or array.dtype != arrays[name].dtype:
-            raise ValueError(
-                f"{name} is {arrays[name].dtype}{arrays[name].shape}, this learner has {array.dtype}{array.shape}"
-            )
-    return _filled(like, arrays, "")
-
-
-def _filled(like: State, arrays: dict[str, NDArray[Any]], prefix: str) -> State:
-    parts = [
-        np.array(arrays[prefix + name]) if isinstance(part, np.ndarray) else _filled(part, arrays, f"{prefix}{name}/")
-        for name, part in like._asdict().items()
-    ]
-    return cast("State", type(like)(*parts))
-
-
-def state_digest(state: State) -> str:
-    """SHA-256 over names, types, shapes and bytes of a state: the same events give the same digest anywhere."""
-    return arrays_digest(flatten(state))
-
-
-def arrays_digest(arrays: dict[str, NDArray[Any]]) -> str:
-    """The same of a state that has been flattened."""
-    digest = hashlib.sha256()
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()

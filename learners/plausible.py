@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from learners.evaluation import WINDOW, Progress
 from learners.history import MOST, History, grows, latest, whole
-from learners.learner import restore
 from learners.quality import (
     ACTUAL,
     ERRORS,
@@ -26,6 +25,7 @@ from learners.quality import (
     Quality,
     fresh_quality,
 )
+from learners.state import restore
 
 ROUNDING = 1e-3
 """Relative, of a sum over a long life."""

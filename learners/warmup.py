@@ -12,10 +12,11 @@ from learners.drift.registry import DETECTORS, make_detector
 from learners.dual.learner import KernelLearner
 from learners.evaluation import fresh_progress
 from learners.history import fresh_history
-from learners.learner import Learner, State
+from learners.learner import Learner
 from learners.outputs import predicted
 from learners.quality import assess, fresh_quality
 from learners.registry import LEARNERS, make
+from learners.state import State
 
 
 def warm(learner: Learner, detectors: Iterable[Detector] = (), inputs: Inputs | None = None) -> None:

@@ -8,8 +8,9 @@ from pydantic import BaseModel
 from learners.compose.one_vs_rest import OneVsRest
 from learners.compose.scaled import Scaled
 from learners.dual.learner import KernelLearner
-from learners.learner import Learner, State, restore
+from learners.learner import Learner
 from learners.registry import make
+from learners.state import State, restore
 from service.alarms import Alarms, read_alarms
 from service.differences import differences
 from service.drift_settings import Drift

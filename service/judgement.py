@@ -14,10 +14,10 @@ from learners.drift.detector import ALARM
 from learners.drift.inputs import FEATURES, LABEL, restored_inputs
 from learners.evaluation import Progress, fresh_progress
 from learners.history import MOST, fresh_history, restored_history
-from learners.learner import flatten, restore
 from learners.outputs import predicted
 from learners.plausible import check_together, restored_quality
 from learners.quality import assess, fresh_quality
+from learners.state import flatten, restore
 from service.drift_settings import Drift
 
 Arrays = dict[str, NDArray[Any]]

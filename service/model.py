@@ -12,7 +12,8 @@ from learners.batch import Array, Batch
 from learners.calibration import Calibration, probabilities
 from learners.evaluation import Progress
 from learners.kernels import ACCEPTED, REFUSALS
-from learners.learner import REWROTE, Learner, flatten, slot_arrays
+from learners.learner import REWROTE, Learner, slot_arrays
+from learners.state import flatten
 from service.alarms import Alarm, Alarms
 from service.answers import Outcome, Prediction, Served, predictions
 from service.checkpoints import Manifest

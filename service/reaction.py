@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from learners.batch import Batch
-from learners.learner import Learner, State
+from learners.learner import Learner
+from learners.state import State
 from service.alarms import Alarm
 from service.judgement import INPUTS, Judgement, Sign
 from service.sources.contract import Record

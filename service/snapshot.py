@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.learner import arrays_digest
+from learners.state import arrays_digest
 from service.errors import Protective
 from service.lineage import Count, Lineage, Text
 from service.sources.contract import Bookmark

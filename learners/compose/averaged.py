@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from pydantic import SerializeAsAny, field_validator, model_validator
 
 from learners.batch import Array, Batch, Flags
-from learners.learner import EVERY, ONCE, Layout, Learned, Learner, Memory, State, Terms
+from learners.learner import EVERY, ONCE, Layout, Learned, Learner, Memory, Terms
 from learners.linear.learner import LinearLearner
 from learners.linear.weights import Shape
 from learners.registry import make
+from learners.state import State
 
 
 class Averaged(Learner):

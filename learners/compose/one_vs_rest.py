@@ -16,9 +16,9 @@ from learners.compose.selected import Selected
 from learners.dual.learner import KernelLearner
 from learners.influences import Influences
 from learners.learner import EVERY, ONCE, Layout, Learned, Learner, Memory, Terms, tally
-from learners.learner import State as BaseState
 from learners.linear.learner import LinearLearner
 from learners.registry import make
+from learners.state import State as BaseState
 
 
 class State(NamedTuple):

@@ -20,9 +20,9 @@ from learners.filling import filled
 from learners.influences import Influences
 from learners.kernels import kernel
 from learners.learner import EVERY, ONCE, REWROTE, Layout, Learned, Learner, Memory, Terms
-from learners.learner import State as BaseState
 from learners.linear.learner import LinearLearner
 from learners.registry import make
+from learners.state import State as BaseState
 
 SCORE, LEARN, AGAIN = 0, 1, 2
 """Why a row is scaled: counted for the moment, counted and kept, or counted long ago (another pass)."""

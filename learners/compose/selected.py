@@ -13,10 +13,10 @@ from pydantic import Field, NonNegativeFloat, PositiveInt, SerializeAsAny, field
 from learners.batch import BIAS, Array, Batch, Flags, Ints
 from learners.compose.averaged import Averaged
 from learners.learner import EVERY, ONCE, REWROTE, Layout, Learned, Learner, Memory, Terms
-from learners.learner import State as BaseState
 from learners.linear.learner import LinearLearner
 from learners.linear.weights import Shape
 from learners.registry import make
+from learners.state import State as BaseState
 
 
 class State(NamedTuple):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from learners.batch import Array, Flags
-from learners.learner import State, restore
+from learners.state import State, restore
 
 NOTHING, WARNING, ALARM = 0, 1, 2
 """What a detector says after a value."""

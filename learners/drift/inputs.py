@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from learners.batch import BIAS, Array, Batch, Ints
 from learners.drift.sketch import BINS, EDGES, NO_EDGE, SAMPLE, bin_of, differ, ks_distance, set_edges, stability_index
 from learners.kernels import kernel
-from learners.learner import restore
+from learners.state import restore
 
 LABEL, PREDICTION, FEATURES = 0, 1, 2
 """Series 0: labels, 1: predictions, 2 + f: feature f."""

@@ -12,7 +12,8 @@ from learners.dual.support import Support, fresh_support
 from learners.dual.support import possible as possible_support
 from learners.influences import Influences
 from learners.kernels import refusals
-from learners.learner import ONCE, Layout, Learned, Learner, Memory, State, tally
+from learners.learner import ONCE, Layout, Learned, Learner, Memory, tally
+from learners.state import State
 
 VECTORS = {"tree": NO_VECTOR, "linear": LINEAR, "polynomial": POLYNOMIAL, "rbf": RBF, "sigmoid": SIGMOID}
 

@@ -29,6 +29,15 @@ class Support(NamedTuple):
     """K of each tree with itself, not normalised."""
     trees: Trees
 
+    def in_use(self) -> dict[str, tuple[int, ...]]:
+        """Of several sets at once, one per class, what the largest of them takes."""
+        n, entries, trees = int(self.size.max()), int(self.ends.max()), self.trees
+        nodes, children = int(trees.ends.max()), int(trees.child_ends.max())
+        lengths = dict.fromkeys(("a", "squares", "tree_squares"), n) | {"ends": n + 1, "slots": entries}
+        lengths |= {"values": entries, "trees/ends": n + 1, "trees/productions": nodes, "trees/order": nodes}
+        lengths |= {"trees/child_ends": nodes + 1, "trees/children": children}
+        return {path: (length,) for path, length in lengths.items()}
+
 
 def fresh_support(dim: int, rows: int, entries: int, tree_nodes: int) -> Support:
     trees = Trees(*(np.zeros(n, np.int64) for n in (rows + 1, tree_nodes, tree_nodes, tree_nodes + 1, tree_nodes)))
@@ -136,16 +145,20 @@ def _add_tree(trees: Trees, n: int, given: Trees, first: int, last: int) -> None
 
 @kernel
 def drop(support: Support, r: int) -> None:
-    """Forget row r; the younger ones move up."""
+    """Forget row r; the younger ones move up, and what becomes free is 0 again."""
     n, ends = support.size[0], support.ends
-    gone = ends[r + 1] - ends[r]
-    for i in range(ends[r + 1], ends[n]):
+    gone, end = ends[r + 1] - ends[r], ends[n]
+    for i in range(ends[r + 1], end):
         support.slots[i - gone], support.values[i - gone] = support.slots[i], support.values[i]
+    support.slots[end - gone : end] = 0
+    support.values[end - gone : end] = 0.0
     _drop_tree(support.trees, r, n)
     for i in range(r, n - 1):
         support.a[i], support.squares[i] = support.a[i + 1], support.squares[i + 1]
         support.tree_squares[i] = support.tree_squares[i + 1]
         ends[i + 1] = ends[i + 2] - gone
+    support.a[n - 1] = support.squares[n - 1] = support.tree_squares[n - 1] = 0.0
+    ends[n] = 0
     support.size[0] = n - 1
 
 
@@ -153,11 +166,16 @@ def drop(support: Support, r: int) -> None:
 def _drop_tree(trees: Trees, r: int, n: int) -> None:
     first, last, end = trees.ends[r], trees.ends[r + 1], trees.ends[n]
     gone = last - first
-    children = trees.child_ends[last] - trees.child_ends[first]
-    for child in range(trees.child_ends[last], trees.child_ends[end]):
+    children, children_end = trees.child_ends[last] - trees.child_ends[first], trees.child_ends[end]
+    for child in range(trees.child_ends[last], children_end):
         trees.children[child - children] = trees.children[child]
     for node in range(last, end):
         trees.productions[node - gone], trees.order[node - gone] = trees.productions[node], trees.order[node]
         trees.child_ends[node - gone + 1] = trees.child_ends[node + 1] - children
+    trees.children[trees.child_ends[end - gone] : children_end] = 0
+    trees.productions[end - gone : end] = 0
+    trees.order[end - gone : end] = 0
+    trees.child_ends[end - gone + 1 : end + 1] = 0
     for i in range(r, n - 1):
         trees.ends[i + 1] = trees.ends[i + 2] - gone
+    trees.ends[n] = 0

@@ -5,8 +5,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from learners.batch import Array, Batch, Flags, Slots
-from learners.learner import EVERY, ONCE, Learned, Learner, Memory, State, Terms, tally
+from learners.learner import EVERY, ONCE, Learned, Learner, Memory, Terms, tally
 from learners.linear.weights import NO_MASK, Shape, Weights, answering, current, linear_scores
+from learners.state import State
 
 
 class LinearLearner(Learner):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from learners.batch import Ints
-from learners.learner import flatten
 from learners.registry import make
+from learners.state import flatten
 from service.bench.checkpoint_store import stored
 from service.bench.report import Bar, document
 from service.events import Decoder, Event

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from learners.batch import Array, Batch
-from learners.learner import Learner, flatten
+from learners.learner import Learner
 from learners.registry import LEARNERS, kind_class, make
+from learners.state import flatten
 from service.bench.peers import RIVER, VW, dictionaries, installed, river_pass, vw_lines, vw_pass
 from service.bench.report import Bar, document, interleaved
 

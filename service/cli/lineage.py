@@ -14,7 +14,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from learners.learner import arrays_digest
+from learners.state import arrays_digest
 from service.checkpoints import Corrupt, Manifest, StoreDown
 from service.cli.tables import run_of
 from service.configuration import load

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from learners.batch import Array, Ints
-from learners.learner import Memory, state_digest
+from learners.learner import Memory
 from learners.outputs import predicted
+from learners.state import state_digest
 from service.events import Decoder, Event, batch
 from service.files import DataFile, events
 from service.model import Model

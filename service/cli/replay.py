@@ -16,7 +16,8 @@ import numpy as np
 from tqdm import tqdm
 
 from learners.evaluation import report
-from learners.learner import Learner, state_digest
+from learners.learner import Learner
+from learners.state import state_digest
 from learners.warmup import warm
 from service.alarms import Alarm
 from service.cli.lineage import replay_lineage

@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from learners.learner import state_digest
+from learners.state import state_digest
 from service.app import Role, Service
 from service.configuration import load
 from service.logs import hide

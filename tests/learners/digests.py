@@ -13,8 +13,8 @@ from streams import labels, seeded, suited
 from learners.calibration import calibrate, fresh_calibration, probabilities
 from learners.evaluation import fresh_progress
 from learners.history import fresh_history
-from learners.learner import state_digest
 from learners.quality import assess, fresh_quality
+from learners.state import state_digest
 
 
 def digests():

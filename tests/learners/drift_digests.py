@@ -10,7 +10,7 @@ import numpy as np
 from drift_streams import EVERY, errors, name
 
 from learners.drift.kolmogorov import chance
-from learners.learner import state_digest
+from learners.state import state_digest
 
 
 def digests():

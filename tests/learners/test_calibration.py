@@ -15,7 +15,7 @@ from learners.calibration import (
     restored_calibration,
 )
 from learners.isotonic import CELLS, PRIOR, _join, read
-from learners.learner import flatten, state_digest
+from learners.state import flatten, state_digest
 
 ODD = [0.0, -0.0, 1.0, 5e-324, -5e-324, 1e-300, 1e150, -1e150, 1.7e308, -1.7e308, 1.0 + 2**-52, np.inf, -np.inf]
 WEIGHTS = [1.0, 1.0, 1.0, 0.0, 1e-50, 1e50]

@@ -19,7 +19,7 @@ from scipy.stats import hypergeom
 from learners.batch import Batch
 from learners.drift.inputs import FEATURES, LABEL, LARGEST, PREDICTION, Inputs, Shift, restored_inputs
 from learners.drift.sketch import BINS, EDGES, NO_EDGE, SAMPLE, bin_of, differ, log_tail, set_edges
-from learners.learner import flatten, state_digest
+from learners.state import flatten, state_digest
 
 SMALL = Inputs(features=6, window=40, reference=80, alpha=0.05)
 """Short lives: 248 events to the first comparison."""

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from learners.drift.detector import ALARM, NOTHING, WARNING
 from learners.drift.registry import DETECTORS, make_detector
-from learners.learner import flatten, state_digest
+from learners.state import flatten, state_digest
 
 SCRIPT = Path(__file__).with_name("drift_digests.py")
 some = settings(max_examples=40, derandomize=True, deadline=None)

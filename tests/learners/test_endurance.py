@@ -9,8 +9,8 @@ from streams import CLASSES, SMALL, labels, seeded, suited
 
 from learners.batch import Batch
 from learners.kernels import ACCEPTED, LARGEST_WEIGHT
-from learners.learner import flatten
 from learners.registry import LEARNERS, make
+from learners.state import flatten
 
 EVENTS = 100_000
 BLOCK = 2_000

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from learners.evaluation import fresh_progress
 from learners.history import MOST, NEAR, POINTS, fresh_history, latest, restored_history, whole
-from learners.learner import flatten, state_digest
 from learners.quality import assess, fresh_quality
+from learners.state import flatten, state_digest
 
 some = settings(max_examples=60, derandomize=True, deadline=None)
 LENGTHS = [

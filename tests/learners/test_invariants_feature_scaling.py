@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from streams import SMALL, labels, seeded
 
 from learners.batch import BIAS, Batch
-from learners.learner import flatten, state_digest
 from learners.linear.weights import current
 from learners.registry import make
+from learners.state import flatten, state_digest
 
 INVARIANTS = {
     "fs": "test_fs_steps_down_the_gradient",

@@ -11,9 +11,9 @@ from streams import SMALL, SPARSE, labels, seeded, streams
 
 from learners.batch import BIAS, Batch
 from learners.kernels import ACCEPTED
-from learners.learner import state_digest
 from learners.linear.weights import RENEWAL
 from learners.registry import make
+from learners.state import state_digest
 
 INVARIANTS = {"pa-l1": "test_pa_l1_ends_at_the_nearest_point_of_the_ball_that_reaches_the_margin"}
 

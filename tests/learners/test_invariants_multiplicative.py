@@ -10,10 +10,11 @@ from streams import SMALL, labels, seeded, suited
 
 from learners.batch import BIAS, Batch
 from learners.kernels import ACCEPTED, NEGATIVE, NUMERIC
-from learners.learner import Memory, state_digest
+from learners.learner import Memory
 from learners.linear.exponentiated import LARGEST_H, RENEW
 from learners.outputs import predicted
 from learners.registry import make
+from learners.state import state_digest
 
 INVARIANTS = {
     "winnow": "test_winnow_multiplies_by_its_factors_exactly_and_only_on_a_mistake",

@@ -11,8 +11,8 @@ from streams import SMALL, SPARSE, labels, seeded
 
 from learners.batch import BIAS, Batch
 from learners.kernels import LARGEST_WEIGHT
-from learners.learner import flatten, state_digest
 from learners.registry import make
+from learners.state import flatten, state_digest
 
 INVARIANTS = {
     "arow": "test_arow_is_the_full_covariance_where_that_is_diagonal",

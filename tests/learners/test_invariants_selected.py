@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from streams import SMALL, labels, seeded, suited
 
-from learners.learner import flatten
 from learners.registry import make
+from learners.state import flatten
 
 INVARIANTS = {"selected": "test_pruned_weights_are_the_smallest_and_weigh_no_more_than_sigma"}
 

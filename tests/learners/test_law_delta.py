@@ -14,8 +14,9 @@ from streams import SMALL, SPARSE, labels, seeded, streams, suited
 
 from learners.batch import BIAS
 from learners.kernels import ACCEPTED
-from learners.learner import MOVED, REWROTE, flatten, slot_arrays
+from learners.learner import MOVED, REWROTE, slot_arrays
 from learners.registry import LEARNERS
+from learners.state import flatten
 
 SPECS = specs()
 every_spec = pytest.mark.parametrize("learner", SPECS, ids=name)

@@ -9,8 +9,8 @@ from streams import SMALL, SPARSE, labels, seeded, streams, suited
 
 from learners.batch import Batch
 from learners.kernels import ACCEPTED, LARGEST_WEIGHT
-from learners.learner import flatten, restore, state_digest
 from learners.registry import kind_class, make
+from learners.state import flatten, restore, state_digest
 
 SPECS = specs()
 every_spec = pytest.mark.parametrize("learner", SPECS, ids=name)

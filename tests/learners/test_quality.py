@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from learners.evaluation import WINDOW, fresh_progress
 from learners.history import MOST, fresh_history, latest, whole
-from learners.learner import flatten, state_digest
 from learners.outputs import predicted
 from learners.plausible import check_together, restored_quality
 from learners.quality import FADING, SMALLEST, assess, by_class, figures, fresh_quality
+from learners.state import flatten, state_digest
 
 some = settings(max_examples=60, derandomize=True, deadline=None)
 CLASSES = [0, 2, 5]

@@ -9,8 +9,8 @@ from streams import CLASSES, SMALL, SPARSE, labels, seeded, suited
 
 from learners.batch import BIAS, Batch
 from learners.kernels import ACCEPTED
-from learners.learner import state_digest
 from learners.registry import make
+from learners.state import state_digest
 
 every_spec = pytest.mark.parametrize("learner", [learner for learner in specs() if not learner.stores_rows()], ids=name)
 LONG = seeded(1, 45, SMALL, hostile=True)

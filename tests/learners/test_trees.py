@@ -123,23 +123,29 @@ def test_the_limit_is_of_inner_nodes_alone():
 @example("(())")
 @example("\x1c(a\x1cb)")
 def test_any_text_is_a_tree_or_a_position_within_it(text):
+    tree, position = read(text)
+    depths = [0, *np.cumsum([{"(": 1, ")": -1}.get(letter, 0) for letter in text])]
+    outside = "".join(letter for letter, depth in zip(text, depths, strict=False) if depth == 0)
+    assert (tree is not None) == (outside.strip() == "(" and depths[-1] == 0), "one tree and nothing beside it"
+    if tree is None:
+        assert 0 <= position <= len(text)
+        return
+    tree.validate(1)
+    assert sorted(tree.order.tolist()) == list(range(tree.productions.size))
+    assert (np.diff(tree.productions) >= 0).all()
+    seen = set()
+    for node in tree.order.tolist():
+        assert seen.issuperset(children_of(tree, node)), "children first"
+        seen.add(node)
+    assert len(tree.children) == tree.productions.size - 1, "all but the root are someone's child"
+
+
+def read(text):
+    """The tree of a text, or where it is wrong."""
     try:
-        tree = flattened(text, MOST)
+        return flattened(text, MOST), None
     except BadTree as error:
-        assert 0 <= error.position <= len(text)
-        depths = np.cumsum([{"(": 1, ")": -1}.get(letter, 0) for letter in text] or [0])
-        outside = [letter for letter, before in zip(text, [0, *depths], strict=False) if before == 0]
-        whole = text.strip().startswith("(") and depths.min() == 0 and depths[-1] == 0
-        assert not whole or "".join(outside).split() != ["("], "it was one tree"
-    else:
-        tree.validate(1)
-        assert sorted(tree.order.tolist()) == list(range(tree.productions.size))
-        assert (np.diff(tree.productions) >= 0).all()
-        seen = set()
-        for node in tree.order.tolist():
-            assert seen.issuperset(children_of(tree, node)), "children first"
-            seen.add(node)
-        assert len(tree.children) == tree.productions.size - 1, "all but the root are someone's child"
+        return None, error.position
 
 
 # Batches.

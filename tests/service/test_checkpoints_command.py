@@ -16,7 +16,7 @@ import yaml
 from redis import Redis
 from versions_world import World, asked, events
 
-from learners.learner import state_digest
+from learners.state import state_digest
 from service import lineage as lineage_module
 from service.bundle import unpack
 from service.cli.checkpoints import ACTIONS

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import service.model
 import service.reaction
 from learners.drift.registry import DETECTORS
-from learners.learner import arrays_digest, state_digest
 from learners.registry import make
+from learners.state import arrays_digest, state_digest
 from service.alarms import KEPT, Alarm, Alarms, read_alarms
 from service.drift_settings import Drift
 from service.events import Decoder, Event

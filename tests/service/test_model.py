@@ -12,8 +12,8 @@ import service.model
 import service.touched
 from learners.calibration import Calibration, fresh_calibration, probabilities, restored_calibration
 from learners.isotonic import CELLS
-from learners.learner import flatten, state_digest
 from learners.registry import make
+from learners.state import flatten, state_digest
 from service.answers import Prediction
 from service.events import Decoder, Event
 from service.fitting import Mismatch

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from learners.learner import state_digest
 from learners.registry import make
+from learners.state import state_digest
 from service.cli.passes import further_passes
 from service.events import Decoder
 from service.files import events, features_of, label_of, scan

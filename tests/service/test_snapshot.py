@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.learner import state_digest
 from learners.registry import make
+from learners.state import state_digest
 from service import snapshot as module
 from service.events import Decoder
 from service.lineage import Frozen, Lineage, Lost, Rolled, Run

@@ -6,8 +6,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import service.touched
-from learners.learner import flatten, state_digest
 from learners.registry import LEARNERS, make
+from learners.state import flatten, state_digest
 from service.events import Decoder, Event
 from service.lineage import Lineage
 from service.model import Model

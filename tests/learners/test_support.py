@@ -1,0 +1,113 @@
+"""The support set against a list of rows: adding, dropping, what is told of it, and what cannot be one."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from streams import bracketed
+
+from learners.batch import NO_TREE, Batch, Trees
+from learners.dual.brackets import flattened
+from learners.dual.decisive import stored_rows
+from learners.dual.support import add, drop, fresh_support, possible, room
+from learners.registry import make
+from learners.state import flatten, restore
+
+DIM, ROWS, ENTRIES, NODES = 9, 5, 12, 40
+
+
+def row(seed):
+    """A row of up to four entries, the bias among them or not, with a tree or without."""
+    rng = np.random.default_rng(seed)
+    slots = sorted(rng.choice(np.arange(1, DIM), rng.integers(0, 5), replace=False).tolist())
+    bias = [0] if rng.random() < 0.5 else []
+    tree = flattened(bracketed(rng, 2), 100) if rng.random() < 0.8 else NO_TREE
+    return Batch.from_rows([(bias + slots, [1.0] * len(bias) + rng.normal(size=len(slots)).tolist())], trees=tree)
+
+
+def same(X, rows):
+    """Whether a batch holds these rows, apart from the bias."""
+    bare = [(part.indices[part.indices > 0], part.values[part.indices > 0]) for part in rows]
+    wanted = Batch.from_rows(bare, trees=Trees.joined([part.trees for part in rows]))
+    return all(np.array_equal(a, flatten(wanted)[path]) for path, a in flatten(X).items())
+
+
+STEPS = st.lists(st.one_of(st.integers(0, 200), st.integers(-ROWS, -1)), max_size=30)
+"""Seeds of rows to be added, and below 0 which one is dropped."""
+
+
+@settings(deadline=None, derandomize=True)
+@given(steps=STEPS)
+def test_rows_are_kept_in_order_and_what_is_free_is_zero(steps):
+    support, kept = fresh_support(DIM, ROWS, ENTRIES, NODES), []
+    for step in steps:
+        X = row(abs(step))
+        if step < 0:
+            if len(kept) >= -step:
+                drop(support, len(kept) + step)
+                del kept[step]
+        elif room(support, X, 0):
+            add(support, X, 0, float(len(kept) + 1), float(step), 0.5)
+            kept.append(X)
+        else:
+            entries = sum((part.indices > 0).sum() for part in [*kept, X])
+            nodes = sum(part.trees.productions.size for part in [*kept, X])
+            assert len(kept) == ROWS or entries > ENTRIES or nodes > NODES
+        assert possible(support)
+        assert same(stored_rows(support), kept)
+        assert support.size[0] == len(kept)
+    whole = {path: array.copy() for path, array in flatten(support).items()}
+    back = restore(fresh_support(DIM, ROWS, ENTRIES, NODES), whole)
+    assert [array.tobytes() for array in back[:-1]] == [array.tobytes() for array in support[:-1]]
+    assert [array.tobytes() for array in back.trees] == [array.tobytes() for array in support.trees]
+
+
+def filled():
+    support = fresh_support(DIM, ROWS, ENTRIES, NODES)
+    for seed in (5, 6, 7):
+        add(support, row(seed), 0, 1.0, 1.0, 1.0)
+    return support
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("size", 0, -1),
+        ("size", 0, ROWS + 1),
+        ("size", 0, ROWS),
+        ("dim", 0, 0),
+        ("dim", 0, 3),
+        ("ends", 1, ENTRIES + 1),
+        ("ends", 3, ENTRIES + 1),
+        ("slots", 0, DIM),
+        ("slots", 0, 0),
+        ("trees/ends", 3, NODES + 1),
+        ("trees/order", 0, NODES),
+        ("trees/order", 0, -1),
+        ("trees/child_ends", 1, -3),
+        ("trees/children", 0, NODES),
+        ("trees/children", 0, -1),
+    ],
+)
+def test_what_a_kernel_could_not_survive_is_no_set(name, place, value):
+    support = filled()
+    assert possible(support)
+    part = support.trees if name.startswith("trees/") else support
+    getattr(part, name.removeprefix("trees/"))[place] = value
+    assert not possible(support)
+
+
+def test_a_checkpoint_holds_what_is_stored_and_not_the_room():
+    learner = make("k-perceptron:gamma=1,width=64")
+    state = learner.init(DIM)
+    assert sum(array.nbytes for array in flatten(state).values()) < 200
+    learner.learn(state, row(5), np.array([1.0]))
+    assert state.support.size[0] == 1
+    assert sum(array.nbytes for array in flatten(state).values()) < 400
+
+
+def test_arrays_beyond_the_room_are_refused():
+    support = filled()
+    small = fresh_support(DIM, 2, ENTRIES, NODES)
+    with pytest.raises(ValueError, match=r"a is float64\(3,\), this learner has float64\(2,\) at most"):
+        restore(small, flatten(support))
