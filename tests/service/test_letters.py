@@ -83,3 +83,12 @@ def test_alarms_are_told_in_the_process_own_log_but_not_all_of_many(caplog):
     caplog.clear()
     Letters("m", tells=False).post([], [ALARM])
     assert not caplog.records
+
+
+def test_a_rejected_tree_is_kept_with_the_character_where_it_is_wrong():
+    sink = Sink()
+    letters = Letters("m", sink.open)
+    letters.post([(RECORD, Reject("tree", character=17)), (RECORD, Reject("tree"))], [])
+    letters.deliver()
+    place = (("reason", b"tree"), ("partition", b"0"), ("position", b"6"))
+    assert [entry.headers for entry in sink.entries] == [(*place, ("character", b"17")), place]
