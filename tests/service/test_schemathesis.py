@@ -33,14 +33,15 @@ AT_LEAST = 20_000 if CHAOS else 1_000
 LIMITS = {"max_abs": 1e40, "max_name": 40}
 COLUMNS = {"columns": ["amount", "age"]}
 GROW = {"classes": "grow", "max_classes": 3}
+KERNEL = "k-perceptron:max_support=20,kernel=tree"
 MODELS = {
     "columns and hashed": {},
     "columns only": {"features": COLUMNS | {"bits": 0}, "label": {"positive": "1", "negative": 0}},
     "flat": {"features": COLUMNS | {"bits": 8, "flat": True}, "label": {"field": "class"}},
     "flat columns only": {"features": COLUMNS | {"bits": 0, "flat": True}, "label": {"positive": "fraud"}},
     "several classes": {"label": GROW, "learner": {"kind": "one_vs_rest", "max_classes": 3, "base": "pa1"}},
-    "trees": {"features": COLUMNS | {"bits": 8, "tree": "parse"}, "learner": "k-perceptron:kernel=tree+linear"},
-    "flat trees": {"features": {"bits": 0, "tree": "parse", "flat": True}, "learner": "k-perceptron:kernel=tree"},
+    "trees": {"features": COLUMNS | {"bits": 8, "tree": "parse"}, "learner": f"{KERNEL}+linear"},
+    "flat trees": {"features": {"bits": 0, "tree": "parse", "flat": True}, "learner": KERNEL},
     "no negative values": {"features": COLUMNS | {"bits": 0}, "learner": "winnow"},
 }
 TREE = "(S (A x) (B y))"
