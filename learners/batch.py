@@ -33,10 +33,10 @@ class Trees(NamedTuple):
     def joined(cls, parts: Sequence["Trees"]) -> "Trees":
         """All trees of the parts, one part after the other."""
         return cls(
-            _ends([np.diff(part.ends) for part in parts]),
+            _chained([part.ends for part in parts]),
             np.concatenate([_NONE, *(part.productions for part in parts)]),
             np.concatenate([_NONE, *(part.order for part in parts)]),
-            _ends([np.diff(part.child_ends) for part in parts]),
+            _chained([part.child_ends for part in parts]),
             np.concatenate([_NONE, *(part.children for part in parts)]),
         )
 
@@ -61,10 +61,10 @@ class Trees(NamedTuple):
         counts = np.diff(self.child_ends)
         nodes = np.repeat(keep, np.diff(self.ends))
         return Trees(
-            _ends([np.diff(self.ends)[keep]]),
+            _ends(np.diff(self.ends)[keep]),
             self.productions[nodes],
             self.order[nodes],
-            _ends([counts[nodes]]),
+            _ends(counts[nodes]),
             self.children[np.repeat(nodes, counts)],
         )
 
@@ -90,9 +90,16 @@ class Trees(NamedTuple):
 _NONE = np.zeros(0, np.int64)
 
 
-def _ends(counts: Sequence[NDArray[np.int64]]) -> Ints:
+def _ends(counts: Ints) -> Ints:
     """Where each of so many ends, 0 before them."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([_NONE, *counts]))])
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+
+def _chained(parts: Sequence[Ints]) -> Ints:
+    """Ends of all parts, each going on where the one before it ended."""
+    steps = np.diff(np.concatenate([_NONE, *parts]))
+    between = np.cumsum([part.size for part in parts], dtype=np.int64)[:-1] - 1
+    return _ends(np.delete(steps, between))
 
 
 NO_TREES = Trees(*(np.zeros(0, np.int64) for _ in Trees._fields))

@@ -70,13 +70,15 @@ class Client:
         key_file: str | None = None,
         flat: bool = False,
         label: str = "label",
+        tree: str | None = None,
     ) -> None:
-        """`timeout`: seconds for one call, all its tries together; `flat` and `label` as in the model's settings.
+        """`timeout`: seconds for all tries of a call together; `flat`, `label` and `tree` as in the model's settings.
 
+        The tree is given among the features, under its name.
         PEM files: `ca_file` of who signed the server's certificate, `cert_file` and `key_file` of the client's own.
         """
         self._transport = Transport(url, key, timeout, retries, ca_file, cert_file, key_file)
-        self._flat, self._label = flat, label
+        self._flat, self._label, self._tree = flat, label, tree
         self._most = 1000
 
     def __repr__(self) -> str:
@@ -141,7 +143,10 @@ class Client:
         return self._transport.is_good("/readyz")
 
     def _instance(self, features: Features) -> dict[str, Any]:
-        return dict(features) if self._flat else {"features": features}
+        if self._flat:
+            return dict(features)
+        beside = {} if self._tree is None or self._tree not in features else {self._tree: features[self._tree]}
+        return {"features": {name: value for name, value in features.items() if name not in beside}} | beside
 
     def _decoded(self, kind: type[T], body: bytes) -> T:
         try:

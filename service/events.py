@@ -5,20 +5,20 @@ as an absent one and is left out, so that it does not matter which of the two a 
 """
 
 import math
-import re
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
 
-from learners.batch import BIAS, Batch
+from learners.batch import BIAS, NO_TREE, NO_TREES, Batch, Trees
 from learners.hashing import SlotTable
 from service.names import Names
+from service.parses import tree_of
 from service.reasons import Reject
 from service.settings import Features, Label, Limits, canonical_label
+from service.words import words
 
-WORDS = re.compile(r"[^\W_]+")
 LARGEST_LABEL = 10**15
 """Of a label that is posted as a number: beyond it two numbers may be written alike, or with very many digits."""
 RESERVED = ("id", "ts", "weight")
@@ -32,6 +32,8 @@ class Event(NamedTuple):
     values: list[float]
     label: str | None
     weight: float
+    tree: Trees | None = None
+    """Of a model with trees every event has one, of another none."""
 
 
 class Decoder:
@@ -43,6 +45,10 @@ class Decoder:
         self._features = features
         self._text = frozenset(features.text)
         self._label = label.field
+        self._tree = features.tree
+        self._beside = {*RESERVED, features.tree}
+        self._none: dict[str, Any] | None = None if features.tree is None else {}  # what features left out are
+        self._only_tree = features.tree is not None and not features.columns and not features.bits
         self.limits = limits
         self._json = msgspec.json.Decoder()
         self._column_slots = [*([BIAS] if features.bias else []), *self.slots.columns.values()]
@@ -67,11 +73,11 @@ class Decoder:
         if isinstance(label, (int, float)) and not abs(label) <= LARGEST_LABEL:
             return Reject("label")
         if self._features.flat:
-            named = {name: value for name, value in document.items() if name not in {self._label, *RESERVED}}
+            named = {name: value for name, value in document.items() if name not in {self._label, *self._beside}}
             return self._labelled(document, named)
-        if not document.keys() <= {"features", self._label, *RESERVED}:
+        if not document.keys() <= {"features", self._label, *self._beside}:
             return Reject("unknown_field")
-        return self._labelled(document, document.get("features"))
+        return self._labelled(document, document.get("features", self._none))
 
     def _labelled(self, document: dict[str, Any], features: Any) -> Event | Reject:
         label = document.get(self._label)
@@ -83,7 +89,7 @@ class Decoder:
         label = canonical_label(label)
         if len(label) > self.limits.max_name:
             return Reject("too_long")
-        event = self._row(features, label, float(weight))
+        event = self._read(document, features, label, float(weight))
         if self.slots.met:
             self.names.heard(accepted=isinstance(event, Event))
         return event
@@ -127,9 +133,11 @@ class Decoder:
         return document if isinstance(document, dict) else Reject("malformed")
 
     def _log_features(self, document: dict[str, Any]) -> Any:
+        if self._only_tree:
+            return {}
         if not self._features.flat:
-            return document.get("features")
-        fields = {name: value for name, value in document.items() if name != self._label and name not in RESERVED}
+            return document.get("features", self._none)
+        fields = {name: value for name, value in document.items() if name != self._label and name not in self._beside}
         if self._features.bits:
             return fields
         return {name: value for name, value in fields.items() if name in self.slots.columns}
@@ -138,12 +146,20 @@ class Decoder:
         if self._features.flat:
             if self._label in document:  # it is no feature when learning, so it must not become one here
                 return Reject("unknown_field")
-            return self._row({name: value for name, value in document.items() if name not in RESERVED}, None, 1.0)
-        if not document.keys() <= {"features", "id"}:
+            named = {name: value for name, value in document.items() if name not in self._beside}
+            return self._read(document, named, None, 1.0)
+        if not document.keys() <= {"features", "id", self._tree}:
             return Reject("unknown_field")
         if not isinstance(document.get("id", ""), str):
             return Reject("malformed")
-        return self._row(document.get("features"), None, 1.0)
+        return self._read(document, document.get("features", self._none), None, 1.0)
+
+    def _read(self, document: dict[str, Any], features: Any, label: str | None, weight: float) -> Event | Reject:
+        event = self._row(features, label, weight)
+        if self._tree is None or isinstance(event, Reject):
+            return event
+        tree = tree_of(document.get(self._tree), self.limits.max_nodes)
+        return tree if isinstance(tree, Reject) else event._replace(tree=tree)
 
     def _row(self, features: Any, label: str | None, weight: float) -> Event | Reject:
         if not isinstance(features, dict):
@@ -204,17 +220,13 @@ class Decoder:
             row[slot] = row.get(slot, 0.0) + float(value)
             return ""
         if kind is str:
-            return self._count(row, name, self._words(value) if name in self._text else (value,))
+            tokens = words(value, self._features.ngrams) if name in self._text else (value,)
+            return self._count(row, name, tokens)
         if kind is bool:
             return self._count(row, name, ("true" if value else "false",))
         if kind is list and all(type(token) is str for token in value):
             return self._count(row, name, value)
         return "type"
-
-    def _words(self, text: str) -> list[str]:
-        words = WORDS.findall(text.lower())
-        longer = range(2, self._features.ngrams + 1)
-        return words + [" ".join(words[i : i + n]) for n in longer for i in range(len(words) - n + 1)]
 
     def _count(self, row: dict[int, float], name: str, tokens: Iterable[str]) -> str:
         for token in tokens:
@@ -233,5 +245,6 @@ def _event(slots: list[int], values: list[float], label: str | None, weight: flo
 
 
 def batch(events: Sequence[Event]) -> Batch:
-    """Put events together as rows for a learner."""
-    return Batch.from_rows([(event.slots, event.values) for event in events], [event.weight for event in events])
+    """Put events of one model together as rows for a learner."""
+    trees = Trees.joined([event.tree or NO_TREE for event in events]) if events and events[0].tree else NO_TREES
+    return Batch.from_rows([(event.slots, event.values) for event in events], [event.weight for event in events], trees)

@@ -1,12 +1,13 @@
 """Whether parts fit together: a learner and its labels, a checkpoint and the configuration that is to go on from it."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from pydantic import BaseModel
 
 from learners.compose.one_vs_rest import OneVsRest
 from learners.compose.scaled import Scaled
+from learners.dual.learner import KernelLearner
 from learners.learner import Learner
 from learners.registry import make
 from learners.state import State, restore
@@ -78,16 +79,49 @@ def _acts(drift: Any) -> bool:
     return isinstance(drift, dict) and bool(drift.get("on_error") or drift.get("on_inputs"))
 
 
-def check_actions(learner: Learner, drift: Drift) -> None:
-    """An action that would do nothing is refused."""
-    actions = {*drift.on_error, *drift.on_inputs}
+def check_parts(learner: Learner, features: Features, label: Label, drift: Drift) -> None:
+    """Refuse settings that are each fine but make no model together, in words."""
+    check_classes(learner, label)
+    check_trees(learner, features, label)
+    check_actions(learner, drift)
+
+
+def check_trees(learner: Learner, features: Features, label: Label) -> None:
+    """A tree that nobody looks at is refused, and so is a kernel that would never see one."""
+    if features.tree is not None and not learner.takes_trees():
+        raise ValueError(
+            f"features.tree: {innermost(learner).kind} takes no trees: give it a kernel such as tree or tree+linear, "
+            "take a learner that has kernels, or leave the tree out"
+        )
+    if features.tree is None and learner.takes_trees():
+        raise ValueError(
+            f"{innermost(learner).kind} has a tree kernel: say in features.tree (replay: --tree) which field of an "
+            "event has the tree"
+        )
+    if features.tree == label.field:
+        raise ValueError(f"features.tree and label.field are both '{label.field}'; they are two fields")
+
+
+def sees_only_trees(learner: Learner) -> bool:
+    leaf = innermost(learner)
+    return isinstance(leaf, KernelLearner) and leaf.kernel == "tree"
+
+
+def innermost(learner: Learner) -> Learner:
+    """The learner inside all compositions."""
     leaf: Any = learner
     while hasattr(leaf, "base"):
         leaf = leaf.base
+    return cast("Learner", leaf)
+
+
+def check_actions(learner: Learner, drift: Drift) -> None:
+    """An action that would do nothing is refused."""
+    actions = {*drift.on_error, *drift.on_inputs}
     if "raise" in actions and not learner.weighs():
         raise ValueError(
-            f"drift: raise makes events count more, but {leaf.kind} cannot weigh events: take another learner, "
-            "such as pa1, or leave raise out"
+            f"drift: raise makes events count more, but {innermost(learner).kind} cannot weigh events: take another "
+            "learner, such as pa1, or leave raise out"
         )
     if "reset_scaler" in actions and not isinstance(learner, Scaled):
         raise ValueError("drift: reset_scaler needs a learner of kind scaled")

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from service.checkpoints import Manifest
 from service.courtesy import Courtesy
+from service.reasons import Reject
 from service.sources.contract import Record
 
 LAST_REJECTS = 16
@@ -54,10 +55,10 @@ class Health:
     confirmed_at: float | None = None
     """On a replica: when the store last said that what is served is the newest generation."""
 
-    def rejected(self, rejects: Sequence[tuple[Record, str]]) -> None:
+    def rejected(self, rejects: Sequence[tuple[Record, Reject]]) -> None:
         now = time.time()
         self.rejects.extend(
-            Rejected(why, where.partition, where.position, now) for where, why in rejects[-LAST_REJECTS:]
+            Rejected(why.reason, where.partition, where.position, now) for where, why in rejects[-LAST_REJECTS:]
         )
 
     @property

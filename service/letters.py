@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from service.alarms import Alarm
 from service.failpoints import reach
+from service.reasons import Reject
 from service.sources.contract import Entry, Record, Sink, SourceDown
 
 RETRY_SECONDS = 0.2
@@ -54,8 +55,8 @@ class Letters:
     def __len__(self) -> int:
         return len(self._dead.waiting) + len(self._alarms.waiting)
 
-    def post(self, rejects: Iterable[tuple[Record, str]], alarms: Sequence[Alarm]) -> None:
-        self._dead.waiting += [self._letter(record, reason) for record, reason in rejects]
+    def post(self, rejects: Iterable[tuple[Record, Reject]], alarms: Sequence[Alarm]) -> None:
+        self._dead.waiting += [self._letter(record, reject) for record, reject in rejects]
         self._alarms.waiting += [alarm.entry(self._model) for alarm in alarms]
         if self._tells:
             for alarm in alarms[:TOLD]:
@@ -63,9 +64,11 @@ class Letters:
             if len(alarms) > TOLD:
                 log.info("%s more alarms in the same batch", f"{len(alarms) - TOLD:,}")
 
-    def _letter(self, record: Record, reason: str) -> Entry:
+    def _letter(self, record: Record, reject: Reject) -> Entry:
         place = f"{self._model}:{record.partition}:{record.position}"
-        headers = {"reason": reason, "partition": record.partition, "position": record.position}
+        headers = {"reason": reject.reason, "partition": record.partition, "position": record.position}
+        if reject.character is not None:
+            headers["character"] = str(reject.character)
         if len(record.value) > LONGEST:
             headers["bytes"] = str(len(record.value))
         named = tuple((name, value.encode()) for name, value in headers.items())

@@ -19,7 +19,7 @@ from service.answers import Outcome, Prediction, Served, predictions
 from service.checkpoints import Manifest
 from service.drift_settings import Drift
 from service.events import Decoder, Event, batch
-from service.fitting import Mismatch, check_actions, check_classes, check_settings, fitted
+from service.fitting import Mismatch, check_parts, check_settings, fitted
 from service.judgement import Judged, Judgement
 from service.labels import Labels
 from service.lineage import Lineage
@@ -38,8 +38,7 @@ class Model:
     def __init__(
         self, learner: Learner, features: Features, label: Label, decoder: Decoder, drift: Drift = WATCHED
     ) -> None:
-        check_classes(learner, label)
-        check_actions(learner, drift)
+        check_parts(learner, features, label, drift)
         self.learner = learner.settled(decoder.slots)
         self.made_with: dict[str, Any] = {
             "learner": self.learner.model_dump(mode="json"),

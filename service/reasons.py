@@ -13,6 +13,7 @@ REASONS = {
     "unknown_field": "a field is not known here; /openapi.json has the form of a request",
     "weight": "weight must be a number of at least 0",
     "label": "the label is missing, of the wrong type or not one of the classes",
+    "tree": "the tree is missing, is not one bracketed parse, or has more inner nodes than the limit",
     "numeric": "the row is beyond what the learner can take",
     "negative": "the learner takes no negative values",
 }
@@ -25,8 +26,12 @@ class Reject(NamedTuple):
     reason: str
     place: int | None = None
     """Of the wrong one among several, from 0."""
+    character: int | None = None
+    """Of the tree, from 0, at which it is wrong."""
 
     @property
     def message(self) -> str:
         """The reason in words, without a word of the input."""
-        return REASONS[self.reason] if self.place is None else f"instance {self.place}: {REASONS[self.reason]}"
+        where = "" if self.place is None else f"instance {self.place}: "
+        at = "" if self.character is None else f"; it is wrong at character {self.character}"
+        return where + REASONS[self.reason] + at

@@ -37,6 +37,9 @@ class Features(Group):
     """A constant feature 1 in slot 0."""
     flat: bool = False
     """The feature fields lie beside the label in one flat object, instead of inside `features`."""
+    tree: str | None = Field(default=None, min_length=1)
+    """The event's field, beside the label, that has a bracketed parse for a tree kernel; an event without is rejected.
+    With bits: 0 and no columns nothing but the tree is looked at."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -44,8 +47,12 @@ class Features(Group):
             raise ValueError("columns has a name twice")
         if both := set(self.columns) & set(self.text):
             raise ValueError(f"a field is a column or text, not both: {', '.join(sorted(both))}")
-        if self.bits == 0 and not self.columns:
+        if self.bits == 0 and not self.columns and self.tree is None:
             raise ValueError("bits: 0 leaves no feature at all; declare columns or set bits")
+        if self.tree in RESERVED:
+            raise ValueError(f"an event has its own field '{self.tree}'; name another for the tree")
+        if self.flat and self.tree in {*self.columns, *self.text}:
+            raise ValueError(f"a field is a feature or the tree, not both: {self.tree}")
         if self.flat and {"id", "ts", "weight"} & {*self.columns, *self.text}:
             raise ValueError("id, ts and weight of a flat event are not features")
         if self.bits == 0 and self.text:
@@ -101,6 +108,8 @@ class Limits(Group):
     """Characters of a feature name, a categorical value or a label."""
     max_abs: float = Field(default=1e100, gt=0.0, le=1e100)
     """Far enough from the largest float that values which meet in a slot stay finite."""
+    max_nodes: int = Field(default=1_000, ge=1, le=1 << 20)
+    """Inner nodes of a tree; comparing two of them can take the product of theirs."""
 
 
 class Copies(Group):

@@ -178,17 +178,17 @@ class Worker:
     def _learn(self, records: list[Record]) -> None:
         events: list[Event] = []
         origins: list[Record] = []
-        rejects: list[tuple[Record, str]] = []
+        rejects: list[tuple[Record, Reject]] = []
         for record in self._health.requests.between(records):
             event = self._decoder.event(record.value)
             if isinstance(event, Reject):
-                rejects.append((record, event.reason))
+                rejects.append((record, event))
             else:
                 events.append(event)
                 origins.append(record)
         outcome = self._model.learn(events, origins)
-        rejects += [(origins[place], reason) for place, reason in outcome.refused]
-        reasons = [reason for _, reason in rejects]
+        rejects += [(origins[place], Reject(reason)) for place, reason in outcome.refused]
+        reasons = [reject.reason for _, reject in rejects]
         self._model.count_rejects(reasons)
         self._metrics.learned(outcome, records[-1].written)
         self._metrics.rejected(reasons)

@@ -1,7 +1,8 @@
 """The Open Inference Protocol, version 2, under `/v2`: KServe's and Triton's clients can ask this model too.
 
 Named, sparse features become tensors in one of two ways: `features`, numbers in the order of the declared columns, or
-`instances`, each element of which is the JSON that `/predict` takes. The version is the generation that answers.
+`instances`, each element of which is the JSON that `/predict` takes: for events with trees the only one. The version is
+the generation that answers.
 """
 
 from collections.abc import Sequence
@@ -47,7 +48,7 @@ async def ready(context: Context, request: Request) -> Response:
 async def model(context: Context, request: Request) -> Response:
     """Names, datatypes and shapes of what goes in and comes out; −1 is any number of rows."""
     served = _known(context, request)
-    columns = len(context.settings.features.columns)
+    columns = _columns(context)
     inputs = [_described("instances", "BYTES", -1)]
     if columns:
         inputs.insert(0, _described("features", "FP64", -1, columns))
@@ -82,6 +83,11 @@ async def infer(context: Context, request: Request) -> Response:
         return Response(head + tail, headers={JSON_LENGTH: str(len(head))}, media_type="application/octet-stream")
 
     return await worked(context, await body_of(request), work)
+
+
+def _columns(context: Context) -> int:
+    """Those of the input `features`, which a tree has no place in."""
+    return 0 if context.settings.features.tree else len(context.settings.features.columns)
 
 
 def _described(name: str, datatype: str, *shape: int) -> dict[str, Any]:
@@ -121,7 +127,7 @@ def _check_outputs(context: Context, asked: Asked) -> None:
 
 def _events(context: Context, asked: Asked, raw: dict[str, bytes]) -> list[Event]:
     """The rows of the one input, through the decoder that the log's events go through."""
-    columns, most = len(context.settings.features.columns), context.settings.api.max_batch
+    columns, most = _columns(context), context.settings.api.max_batch
     rows: Sequence[Event | Reject]
     match [tensor.name for tensor in asked.inputs]:
         case ["features"] if columns:
@@ -131,7 +137,8 @@ def _events(context: Context, asked: Asked, raw: dict[str, bytes]) -> list[Event
             elements = tensors.texts(asked.inputs[0], raw.get("instances"), most)
             rows = [context.decoder.instance(element) for element in elements]
         case _:
-            raise malformed("there is one input, of the name features (where columns are declared) or instances")
+            where = "where columns are declared and events have no trees"
+            raise malformed(f"there is one input, of the name features ({where}) or instances")
     return [accepted(row, place) for place, row in enumerate(rows)]
 
 

@@ -1,7 +1,7 @@
 """Shapes of what is asked, by the settings of this model: data that fit them are accepted, others are refused.
 
-Two rules have no words in JSON Schema: the squares of a row's values may add up to 1e100 at most, and text and lists
-may not become more different words than a row may have features.
+Three rules have no words in JSON Schema: the squares of a row's values may add up to 1e100 at most, text and lists may
+not become more different words than a row may have features, and a tree's brackets must match.
 """
 
 from typing import Any
@@ -16,6 +16,7 @@ from service.settings import Settings, canonical_label
 
 Schema = dict[str, Any]
 
+TREE = r"^\s*\([\s\S]*\)\s*$"
 NUMERAL = r"^([+-]?[0-9]+(\.[0-9]+)?|true|false)$"
 
 
@@ -44,10 +45,11 @@ class _Bodies:
 
     def instance(self) -> Schema:
         if not self._settings.features.flat:
-            return _closed({"features": self._features(), "id": {"type": "string"}}, "features")
+            shape = {"features": self._features(), "id": {"type": "string"}} | self._tree()
+            return _closed(shape, *(self._tree() or ["features"]))
         # Beside the features, and never one of them: what an event has too, and the label, which is not asked for.
-        beside: Schema = {"id": {}, "ts": {}, "weight": {}}
-        return self._features(beside, {self._settings.label.field})
+        beside: Schema = {"id": {}, "ts": {}, "weight": {}} | self._tree()
+        return self._features(beside, {self._settings.label.field}) | _required(*self._tree())
 
     def event(self) -> Schema:
         beside: Schema = {
@@ -55,13 +57,15 @@ class _Bodies:
             "id": {"type": "string"},
             "ts": {"type": ["number", "string"]},
             "weight": self._weight,
-        }
+        } | self._tree()
         if self._settings.features.flat:
-            return self._features(beside) | {"required": [self._settings.label.field]}
-        return _closed({"features": self._features(), **beside}, "features", self._settings.label.field)
+            return self._features(beside) | _required(self._settings.label.field, *self._tree())
+        needed = self._tree() or ["features"]
+        return _closed({"features": self._features(), **beside}, *needed, self._settings.label.field)
 
     def inference(self) -> Schema:
         columns, most = len(self._settings.features.columns), self._settings.api.max_batch
+        columns *= self._settings.features.tree is None
         rows: Schema = {"type": "integer", "minimum": 0, "maximum": most}
         texts: Schema = {"type": "string", "contentMediaType": "application/json"}
         inputs = [_tensor("instances", "BYTES", [rows], {"type": "array", "items": texts, "maxItems": most})]
@@ -111,6 +115,12 @@ class _Bodies:
             "description": "The squares of all values may add up to 1e100.",
         }
 
+    def _tree(self) -> Schema:
+        """The field of the tree by its name, where there is one."""
+        name, most = self._settings.features.tree, self._settings.limits.max_nodes
+        told = f"A parse such as (S (NP (PRP I)) (VP (VBP run))): its brackets match, and {most} nodes have children."
+        return {} if name is None else {name: {"type": "string", "pattern": TREE, "description": told}}
+
     def _value(self, *, text: bool) -> Schema:
         word: Schema = {"type": "string"} | ({} if text else {"maxLength": self._settings.limits.max_name})
         return {"anyOf": [self._number, word, {"type": "boolean"}, {"type": "array", "items": word}]}
@@ -143,6 +153,10 @@ def _spellings(label: str) -> list[Any]:
 
 def _closed(properties: Schema, *required: str) -> Schema:
     return {"type": "object", "required": [*required], "additionalProperties": False, "properties": properties}
+
+
+def _required(*names: str) -> Schema:
+    return {"required": [*names]} if names else {}
 
 
 def _parameters(**known: Schema | bool) -> Schema:

@@ -15,9 +15,12 @@ from service.configuration import load
 from service.drift_settings import Drift
 from service.errors import BadSettings
 from service.files import DataFile, aligned, features_of, label_of, phased, scan
+from service.fitting import sees_only_trees
 from service.settings import Features, Label, Limits
 
-NO_CHECKPOINT = ("data", "test", "learner", "scale", "average", "multiclass", "positive", "bits", "shuffle", "limit")
+NO_CHECKPOINT = (
+    *("data", "test", "learner", "scale", "average", "multiclass", "positive", "tree", "bits", "shuffle", "limit"),
+)
 """What a checkpoint says itself; nor has it phases, and its log is not drawn."""
 
 
@@ -64,24 +67,33 @@ def planned(arguments: argparse.Namespace) -> Plan:
     if arguments.config is not None:
         return _by_config(paths, arguments)
     file, *test = aligned([scanned(path, arguments) for path in paths])
-    features = features_of([file, *test], 18 if arguments.bits is None else arguments.bits)
+    leaves = [make(text) for text in arguments.learner or ["pa1"]]
+    features = _features([file, *test], leaves, arguments)
     order = None
     if arguments.phases is not None:
         file, label, order = phased(file, arguments.phases, limit=arguments.limit, seed=arguments.shuffle or 0)
     else:
         label = label_of(file, positive=arguments.positive, multiclass=arguments.multiclass)
         _warn_of_classes(file, arguments)
-    learners = [_composed(make(text), arguments, label) for text in arguments.learner or ["pa1"]]
+    learners = [_composed(leaf, arguments, label) for leaf in leaves]
     drift = Drift() if arguments.detector is None else Drift(detectors=tuple(map(make_detector, arguments.detector)))
     return Plan(file, next(iter(test), None), features, label, Limits(), learners, drift, order)
 
 
+def _features(files: Sequence[DataFile], learners: Sequence[Learner], arguments: argparse.Namespace) -> Features:
+    only_tree = arguments.tree is not None and all(map(sees_only_trees, learners))
+    for flag in ("text", "bits") if only_tree else ():
+        if getattr(arguments, flag):
+            raise BadSettings(f"--{flag} is for features, and a tree kernel alone sees none: leave it out")
+    return features_of(files, 18 if arguments.bits is None else arguments.bits, only_tree=only_tree)
+
+
 def _by_config(paths: Sequence[Path], arguments: argparse.Namespace) -> Plan:
-    for flag in ("learner", "detector", "scale", "average", "multiclass", "positive", "bits", "text", "drop"):
+    for flag in ("learner", "detector", "scale", "average", "multiclass", "positive", "bits", "text", "tree", "drop"):
         if getattr(arguments, flag):
             raise BadSettings(f"--{flag} and --config say the same thing: leave one out")
     settings = load(arguments.config)
-    file, *test = [scan(path, label=settings.label.field) for path in paths]
+    file, *test = [scan(path, label=settings.label.field, tree=settings.features.tree) for path in paths]
     one = [settings.learner]
     return Plan(file, next(iter(test), None), settings.features, settings.label, settings.limits, one, settings.drift)
 

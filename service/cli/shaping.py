@@ -12,7 +12,8 @@ def add_file_flags(parser: argparse.ArgumentParser, *, needed: bool = True) -> N
     parser.add_argument("--label", default="label", metavar="COL", help="field of the label (default: label)")
     parser.add_argument("--text", action="append", default=[], metavar="FIELD", help="a text field; may be repeated")
     parser.add_argument("--drop", action="append", default=[], metavar="COL", help="a column to leave out; repeatable")
+    parser.add_argument("--tree", metavar="FIELD", help="a field with bracketed parses, for tree kernels")
 
 
 def scanned(path: Path, arguments: argparse.Namespace) -> DataFile:
-    return scan(path, label=arguments.label, text=arguments.text, drop=arguments.drop)
+    return scan(path, label=arguments.label, text=arguments.text, drop=arguments.drop, tree=arguments.tree)

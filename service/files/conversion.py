@@ -17,13 +17,22 @@ from service.settings import canonical_label
 Convert = Callable[[Sequence[bytes]], list[bytes]]
 
 
-def scan(path: Path, *, label: str = "label", text: Sequence[str] = (), drop: Sequence[str] = ()) -> DataFile:
+def scan(
+    path: Path,
+    *,
+    label: str = "label",
+    text: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    tree: str | None = None,
+) -> DataFile:
     """One pass over the file: rows, features and labels; a file that is wrong stops here, with the line."""
     form = format_of(path)
     if form == "csv":
-        return delimited.scan(path, label=label, text=text, drop=drop)
+        return delimited.scan(path, label=label, text=text, drop=drop, tree=tree)
     if form == "jsonl":
-        return jsonl.scan(path, label=label, text=text, drop=drop)
+        return jsonl.scan(path, label=label, text=text, drop=drop, tree=tree)
+    if tree is not None:
+        raise BadSettings(f"{path}: svmlight has no trees; write JSON lines with the tree as a field")
     if text or drop:
         raise BadSettings(f"{path}: svmlight has no names for --text or --drop; leave them out")
     return svmlight.scan(path, label=label)

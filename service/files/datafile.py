@@ -31,6 +31,8 @@ class DataFile:
     """CSV columns with something that is not a number; written as strings."""
     text: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
+    tree: str | None = None
+    """The field or column that has a tree; it is beside the features, and keeps its name."""
     header: tuple[str, ...] = ()
     """Every CSV column, in the file's order."""
     labels: tuple[str, ...] = ()
@@ -92,6 +94,10 @@ def number(text: str) -> float | None:
         return None
 
 
-def check_label_name(label: str) -> None:
+def check_names(label: str, tree: str | None = None) -> None:
     if label in RESERVED:
         raise BadSettings(f"label {label}: an event has its own field of that name; rename the label")
+    if tree in RESERVED:
+        raise BadSettings(f"--tree {tree}: an event has its own field of that name; rename the tree")
+    if tree == label:
+        raise BadSettings(f"--tree {tree}: that is the label; name the field that has the tree")

@@ -8,12 +8,13 @@ import csv
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 
 import msgspec
 
 from service.errors import BadSettings
-from service.files.datafile import DataFile, Labels, check_label_name, number
+from service.files.datafile import DataFile, Labels, check_names, number
 from service.files.reading import MAX_RECORD, chunks, records
 
 ABSENT = {"", "?"}
@@ -29,11 +30,11 @@ csv.field_size_limit(2 * MAX_RECORD)
 Columns = list[tuple[str, ...]]
 
 
-def scan(path: Path, *, label: str, text: Sequence[str], drop: Sequence[str]) -> DataFile:
-    check_label_name(label)
+def scan(path: Path, *, label: str, text: Sequence[str], drop: Sequence[str], tree: str | None = None) -> DataFile:
+    check_names(label, tree)
     stream = records(path, "csv")
-    header = _header(path, stream, label, text, drop)
-    watched = {at: _Watch() for at, name in enumerate(header) if name not in {label, *text, *drop}}
+    header = _header(path, stream, label, text, drop, tree)
+    watched = {at: _Watch() for at, name in enumerate(header) if name not in {label, tree, *text, *drop}}
     room = REMEMBERED // len(header)
     labels, spellings = Labels(), set[str]()
     count = 0
@@ -65,6 +66,7 @@ def scan(path: Path, *, label: str, text: Sequence[str], drop: Sequence[str]) ->
         words=tuple(header[at] for at, watch in watched.items() if watch.word),
         text=tuple(text),
         drop=tuple(drop),
+        tree=tree,
         header=header,
         labels=labels.names,
         more_labels=labels.more,
@@ -84,18 +86,21 @@ def converter(file: DataFile) -> Callable[[Sequence[bytes]], list[bytes]]:
         for at, name in enumerate(file.header)
         if name in kinds
     ]
-    labelled = _Fragments(b"," + msgspec.json.encode(file.label) + b":", label_json, room).__getitem__
-    label_at = file.header.index(file.label)
+    beside = [
+        (file.header.index(name), _Fragments(b"," + msgspec.json.encode(name) + b":", write, room).__getitem__)
+        for name, write in ((file.label, label_json), (file.tree, _string_json))
+        if name is not None
+    ]
 
     def events(raws: Sequence[bytes]) -> list[bytes]:
         columns = _cells(raws, len(file.header))
         if columns is None:
             raise ValueError("a row is malformed")
-        written = zip(*(map(fragment, columns[at]) for at, fragment in features), strict=True)
-        labels = map(labelled, columns[label_at])
+        rows = zip(*(map(fragment, columns[at]) for at, fragment in features), strict=True) if features else repeat(())
+        others = zip(*(map(fragment, columns[at]) for at, fragment in beside), strict=True)
         return [
-            b'{"features":{' + b",".join(filter(None, row)) + b"}" + label + b"}"
-            for row, label in zip(written, labels, strict=True)
+            b'{"features":{' + b",".join(filter(None, row)) + b"}" + b"".join(other) + b"}"
+            for row, other in zip(rows, others, strict=bool(features))
         ]
 
     return events
@@ -156,14 +161,20 @@ class _Fragments(dict[str, bytes]):
 
 
 def _header(
-    path: Path, stream: Iterator[tuple[int, bytes]], label: str, text: Sequence[str], drop: Sequence[str]
+    path: Path,
+    stream: Iterator[tuple[int, bytes]],
+    label: str,
+    text: Sequence[str],
+    drop: Sequence[str],
+    tree: str | None,
 ) -> tuple[str, ...]:
     first = next(stream, None)
     if first is None:
         raise BadSettings(f"{path}: empty; give a file with a header and rows")
     header = _row(path, *first)
     found = f"its columns are {', '.join(header)}"
-    for what, wanted in (("label", [label]), ("text", text), ("drop", drop)):
+    trees = [] if tree is None else [tree]
+    for what, wanted in (("label", [label]), ("text", text), ("drop", drop), ("tree", trees)):
         for name in wanted:
             if name not in header:
                 raise BadSettings(f"{path}: no column {name} for --{what}; {found}")
@@ -171,6 +182,8 @@ def _header(
         raise BadSettings(f"{path}: a column name twice in the header; {found}")
     if label in {*text, *drop}:
         raise BadSettings(f"{path}: the label {label} can be neither text nor dropped")
+    if tree in {*text, *drop}:
+        raise BadSettings(f"{path}: the tree {tree} can be neither text nor dropped")
     if not set(header) - {label, *drop}:
         raise BadSettings(f"{path}: no feature beside the label; {found}")
     return header

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from service.errors import BadSettings
-from service.files.datafile import DataFile, Labels, check_label_name
+from service.files.datafile import DataFile, Labels, check_names
 from service.files.reading import records
 
 BESIDE = ("id", "weight", "ts")
@@ -20,23 +20,26 @@ FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])  # raw, so that every valu
 NULL = msgspec.Raw(b"null")
 
 
-def scan(path: Path, *, label: str, text: Sequence[str], drop: Sequence[str]) -> DataFile:
-    check_label_name(label)
+def scan(path: Path, *, label: str, text: Sequence[str], drop: Sequence[str], tree: str | None = None) -> DataFile:
+    check_names(label, tree)
     labels = Labels()
     count = 0
-    unseen = set(text)
+    unseen, treeless = set(text), tree is not None
     for _, raw in records(path, "jsonl"):
         count += 1
         fields = _fields(raw)
         if fields is None:
             continue
         unseen = set() if _is_event(fields) else unseen.difference(fields)
+        treeless = treeless and tree not in fields
         try:
             labels.see(msgspec.json.decode(fields.get(label, NULL)))
         except (ValueError, RecursionError):  # out of range, not UTF-8 or nested too deeply
             continue
     if not count:
         raise BadSettings(f"{path}: empty; give a file with rows")
+    if treeless:
+        raise BadSettings(f"{path}: no line has the tree field {tree}")
     if unseen:
         raise BadSettings(f"{path}: no line has the text field {', '.join(sorted(unseen))}")
     return DataFile(
@@ -46,6 +49,7 @@ def scan(path: Path, *, label: str, text: Sequence[str], drop: Sequence[str]) ->
         label,
         text=tuple(text),
         drop=tuple(drop),
+        tree=tree,
         labels=labels.names,
         more_labels=labels.more,
         signs=frozenset(labels.signs),
@@ -53,7 +57,8 @@ def scan(path: Path, *, label: str, text: Sequence[str], drop: Sequence[str]) ->
 
 
 def converter(file: DataFile) -> Callable[[bytes], bytes]:
-    kept, left_out = set(file.text), {*NO_FEATURE, *file.drop, file.label}
+    kept, left_out = set(file.text), {*NO_FEATURE, *file.drop, file.label, file.tree}
+    named = [name for name in (file.label, file.tree) if name is not None]
 
     def event(raw: bytes) -> bytes:
         fields = _fields(raw)
@@ -64,8 +69,8 @@ def converter(file: DataFile) -> Callable[[bytes], bytes]:
         if kept:
             features = {name: value for name, value in features.items() if name in kept}
         beside = {name: _as_text(value) if name == "id" else value for name in BESIDE if (value := present.get(name))}
-        label = {file.label: fields[file.label]} if file.label in fields else {}
-        return msgspec.json.encode({"features": features, **label, **beside})
+        own = {name: fields[name] for name in named if name in fields}
+        return msgspec.json.encode({"features": features, **own, **beside})
 
     return event
 

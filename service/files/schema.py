@@ -31,15 +31,20 @@ def aligned(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
     )
 
 
-def features_of(files: Sequence[DataFile], bits: int) -> Features:
-    """Every column of every file by first appearance; `bits` only if something is left to hash."""
+def features_of(files: Sequence[DataFile], bits: int, *, only_tree: bool = False) -> Features:
+    """Every column of every file by first appearance; `bits` only if something is left to hash.
+
+    Nothing but the tree where nothing else is looked at.
+    """
+    if only_tree:
+        return Features(bits=0, tree=files[0].tree)
     together = aligned(files)
     columns = tuple(dict.fromkeys(chain.from_iterable(file.columns for file in together)))
     text = tuple(dict.fromkeys(chain.from_iterable(file.text for file in together)))
     hashed = any(file.hashed for file in together)
     if hashed and bits == 0:
         raise BadSettings(f"{files[0].path}: has features that are hashed; give --bits above 0")
-    return Features(columns=columns, text=text, bits=bits if hashed else 0)
+    return Features(columns=columns, text=text, bits=bits if hashed else 0, tree=files[0].tree)
 
 
 def label_of(file: DataFile, *, positive: str | None, multiclass: bool, field: str | None = None) -> Label:

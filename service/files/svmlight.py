@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from service.errors import BadSettings
-from service.files.datafile import DataFile, Labels, check_label_name, number
+from service.files.datafile import DataFile, Labels, check_names, number
 from service.files.reading import records
 
 MAX_INDEX = 1 << 22
@@ -26,7 +26,7 @@ JSON_NUMBER = re.compile(rb"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
 def scan(path: Path, *, label: str) -> DataFile:
-    check_label_name(label)
+    check_names(label)
     labels = Labels()
     spellings: set[bytes] = set()
     count = largest = 0

@@ -117,6 +117,21 @@ def test_an_event_is_sent(log, client):
     assert len(log.values) == 1
 
 
+def test_models_with_trees(log):
+    appender = Appender(log)
+    trees = {"features": {"bits": 4, "tree": "parse"}, "learner": "k-perceptron:kernel=tree+linear,max_support=20"}
+    made = test_api.Client(log=appender, **trees)
+    with served(made.app) as address, Client(f"http://{address}", tree="parse") as client:
+        assert client.predict({"amount": 3, "parse": "(S (A x))"}).model.name == "m"
+        assert len(client.predict_batch([{"parse": "(S (A x))"}] * 2)) == 2
+        client.send_event({"amount": 5, "parse": "(S (A x))"}, "fraud")
+        with pytest.raises(Refused, match="character 0"):
+            client.predict({"parse": "(S"})
+    appender.close()
+    event = json.loads(log.values[0])
+    assert event == {"features": {"amount": 5}, "parse": "(S (A x))", "label": "fraud"}
+
+
 def test_flat_models(log):
     appender = Appender(log)
     flat = {"features": {"columns": ["amount"], "bits": 0, "flat": True}, "label": {"field": "kind"}}

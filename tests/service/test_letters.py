@@ -7,6 +7,7 @@ import pytest
 import service.letters
 from service.alarms import Alarm
 from service.letters import Letters, SideDown
+from service.reasons import Reject
 from service.sources.contract import Place, Record, SourceDown
 
 ALARM = Alarm(7, "adwin", "error", "worse", 0.5, None, "0", "6", ("raise",), 1.0)
@@ -36,7 +37,7 @@ class Sink:
 def test_alarms_that_were_asked_for_are_waited_for():
     dead, alarms = Sink(), Sink(faults=2)
     letters = Letters("m", dead.open, alarms.open)
-    letters.post([(RECORD, "type")], [ALARM])
+    letters.post([(RECORD, Reject("type"))], [ALARM])
     for _ in range(2):
         with pytest.raises(SideDown, match="no room"):
             letters.deliver()
@@ -65,7 +66,7 @@ def test_alarms_that_nobody_asked_for_hold_nobody_up(caplog, monkeypatch):
 
 def test_rejected_events_are_always_waited_for():
     letters = Letters("m", Sink(faults=1).open, wait_for_alarms=False)
-    letters.post([(RECORD, "type")], [])
+    letters.post([(RECORD, Reject("type"))], [])
     with pytest.raises(SideDown):
         letters.deliver()
     assert len(letters) == 1
@@ -82,3 +83,12 @@ def test_alarms_are_told_in_the_process_own_log_but_not_all_of_many(caplog):
     caplog.clear()
     Letters("m", tells=False).post([], [ALARM])
     assert not caplog.records
+
+
+def test_a_rejected_tree_is_kept_with_the_character_where_it_is_wrong():
+    sink = Sink()
+    letters = Letters("m", sink.open)
+    letters.post([(RECORD, Reject("tree", character=17)), (RECORD, Reject("tree"))], [])
+    letters.deliver()
+    place = (("reason", b"tree"), ("partition", b"0"), ("position", b"6"))
+    assert [entry.headers for entry in sink.entries] == [(*place, ("character", b"17")), place]

@@ -1,10 +1,12 @@
 """The OpenAPI document is true: what fits it is accepted, what does not is refused, and every reply is as it says.
 
-1,000 cases and more in every run of the tests, 20,000 and more in `make chaos`. Two rules the document
-tells only in words, so they are kept out: the squares of a row may add up to 1e100 (here no value is above 1e40), and
-of values that are hashed into one slot only the sum must not be below 0 (here such a learner has columns).
+1,000 cases and more in every run of the tests, 20,000 and more in `make chaos`. Three rules the document
+tells only in words, so they are kept out: the squares of a row may add up to 1e100 (here no value is above 1e40), of
+values that are hashed into one slot only the sum must not be below 0 (here such a learner has columns), and the
+brackets of a tree match (here any text that may be one becomes the same one).
 """
 
+import json
 from collections import Counter
 from contextlib import closing
 from typing import get_args
@@ -31,14 +33,18 @@ AT_LEAST = 20_000 if CHAOS else 1_000
 LIMITS = {"max_abs": 1e40, "max_name": 40}
 COLUMNS = {"columns": ["amount", "age"]}
 GROW = {"classes": "grow", "max_classes": 3}
+KERNEL = "k-perceptron:max_support=20,kernel=tree"
 MODELS = {
     "columns and hashed": {},
     "columns only": {"features": COLUMNS | {"bits": 0}, "label": {"positive": "1", "negative": 0}},
     "flat": {"features": COLUMNS | {"bits": 8, "flat": True}, "label": {"field": "class"}},
     "flat columns only": {"features": COLUMNS | {"bits": 0, "flat": True}, "label": {"positive": "fraud"}},
     "several classes": {"label": GROW, "learner": {"kind": "one_vs_rest", "max_classes": 3, "base": "pa1"}},
+    "trees": {"features": COLUMNS | {"bits": 8, "tree": "parse"}, "learner": f"{KERNEL}+linear"},
+    "flat trees": {"features": {"bits": 0, "tree": "parse", "flat": True}, "learner": KERNEL},
     "no negative values": {"features": COLUMNS | {"bits": 0}, "learner": "winnow"},
 }
+TREE = "(S (A x) (B y))"
 PACE = settings(
     max_examples=EXAMPLES,
     deadline=None,
@@ -72,6 +78,8 @@ def ask(case):
         case.path_parameters["version"] = "7"
     if case.operation.path.endswith("/infer") and case.meta.generation.mode == GenerationMode.POSITIVE:
         excluded = made_consistent(case)
+    elif case.meta.generation.mode == GenerationMode.POSITIVE:
+        give_trees(case.body)
     reply = case.call()
     asked[case.operation.label, reply.status_code] += 1
     case.validate_response(reply, excluded_checks=excluded)
@@ -121,7 +129,7 @@ def made_consistent(case):
         return [schemathesis.checks.positive_data_acceptance]
     (tensor,) = case.body["inputs"]
     if tensor["name"] == "instances":
-        tensor["data"] = ["{}" if flat(case) else '{"features": {}}' for _ in tensor["data"]]
+        tensor["data"] = [instance(case) for _ in tensor["data"]]
     rows = tensor["data"]
     if tensor["name"] == "features" and not all(isinstance(row, list) for row in rows):
         rows = rows[: len(rows) // 2 * 2]
@@ -131,8 +139,19 @@ def made_consistent(case):
     return []
 
 
-def flat(case):
-    return "required" not in case.operation.schema.raw_schema["components"]["schemas"]["Instance"]
+def instance(case):
+    """The least that is one."""
+    shape = case.operation.schema.raw_schema["components"]["schemas"]["Instance"]
+    least = {"features": {}, "parse": TREE}
+    return json.dumps({name: least[name] for name in shape.get("required", [])})
+
+
+def give_trees(body):
+    """Put a tree in the place of every text that stands for one."""
+    rows = body.get("instances", [body]) if isinstance(body, dict) else []
+    for row in rows:
+        if isinstance(row.get("parse"), str):
+            row["parse"] = TREE
 
 
 def test_all_of_it_was_asked_often_enough(request):

@@ -1,0 +1,17 @@
+"""The tree of an event: text from outside to flat arrays, or why not and where."""
+
+from typing import Any
+
+from learners.batch import Trees
+from learners.dual.brackets import BadTree, flattened
+from service.reasons import Reject
+
+
+def tree_of(value: Any, most: int) -> Trees | Reject:
+    """A field's bracketed parse with at most so many inner nodes; what is missing or no text is no tree."""
+    if not isinstance(value, str):
+        return Reject("tree")
+    try:
+        return flattened(value, most)
+    except BadTree as error:
+        return Reject("tree", character=error.position)

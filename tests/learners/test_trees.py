@@ -1,0 +1,225 @@
+"""Trees: bracketed text to flat arrays, and the kernel over them against the plain recursive one."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from oracles import kernels as oracle
+from streams import bracketed
+
+from learners.batch import NO_TREE, NO_TREES, Trees
+from learners.dual.brackets import LONGEST, BadTree, flattened
+from learners.dual.trees import common, normalised, own
+
+GOLDEN = Path(__file__).parent / "golden" / "productions.json"
+MOST = 1 << 20
+
+some = settings(max_examples=150, derandomize=True, deadline=None)
+few = settings(max_examples=25, derandomize=True, deadline=None)
+
+
+def drawn(seed, count=2, depth=4):
+    rng = np.random.default_rng(seed)
+    return [bracketed(rng, depth) for _ in range(count)]
+
+
+def k(one, other, lam=0.4):
+    a, b = (flattened(text, MOST) if isinstance(text, str) else text for text in (one, other))
+    return common(a, 0, b, 0, lam, np.full(a.productions.size * b.productions.size, np.nan))
+
+
+def children_of(tree, node):
+    return tree.children[tree.child_ends[node] : tree.child_ends[node + 1]].tolist()
+
+
+# Text to arrays.
+
+
+def test_a_tree_by_hand():
+    tree = flattened("(S (NP (PRP I)) (VP (VBP run)))", MOST)
+    tree.validate(1)
+    assert tree.ends.tolist() == [0, 5]
+    assert (np.diff(tree.productions) > 0).all()
+    prp, np_, vbp, vp, s = tree.order.tolist()
+    assert [children_of(tree, node) for node in (prp, np_, vbp, vp, s)] == [[], [prp], [], [vbp], [np_, vp]]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "(S (NP (PRP I))(VP(VBP run)))",
+        "  ( S\n(NP (PRP I ) )\t(VP (VBP run)) )  ",
+        "(S\u2003(NP (PRP (I))) (VP (VBP (run))))",
+    ],
+    ids=["tight", "wide", "words in brackets"],
+)
+def test_spaces_and_brackets_around_words_do_not_matter(other):
+    for mine, theirs in zip(flattened("(S (NP (PRP I)) (VP (VBP run)))", MOST), flattened(other, MOST), strict=True):
+        assert mine.tolist() == theirs.tolist()
+
+
+def test_a_word_is_not_a_node_of_the_same_name():
+    assert not np.isin(flattened("(S (A x))", MOST).productions, flattened("(S A)", MOST).productions).any()
+    assert k("(S (A x) b)", "(S (A y) b)") == 0.4, "the roots alone"
+    assert k("(S (A x) b)", "(S A b)") == 0.0
+
+
+def test_the_same_productions_in_every_version():
+    """Hashes are in checkpoints: this file is never made anew."""
+    for text, productions in json.loads(GOLDEN.read_text(encoding="utf-8")).items():
+        assert flattened(text, MOST).productions.tolist() == productions, text
+
+
+def test_long_productions_are_hashed_alike():
+    """Those at hand and those that are too long to be kept go the same way."""
+    for words in (1, LONGEST - 3, LONGEST - 2, LONGEST - 1, 10 * LONGEST):
+        digest = hashlib.blake2b(f"S {'x' * words}".encode(), digest_size=8).digest()
+        wanted = [int.from_bytes(digest, "little", signed=True)]
+        for _ in range(2):
+            assert flattened(f"(S {'x' * words})", MOST).productions.tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "why", "position"),
+    [
+        ("", "no tree", 0),
+        (" \n ", "no tree", 3),
+        ("word", "begins with a bracket", 0),
+        ("  )", "begins with a bracket", 2),
+        ("é (S x)", "begins with a bracket", 0),
+        ("(S x) y", "text after", 6),
+        ("(S x))", "text after", 5),
+        ("(S x)(S y)", "text after", 5),
+        ("(S x) ( ", "text after", 6),
+        ("(😀 ü)  )", "text after", 7),
+        ("(S (A x) (B y)", "never closed", 0),
+        ("(S (A x) (B y", "never closed", 9),
+        ("(", "never closed", 0),
+        ("(A (B (C x)))", "more than 2 inner nodes", 12),
+        ("(A (B x) (C y))", "more than 2 inner nodes", 14),
+    ],
+)
+def test_what_is_no_tree_is_told_with_its_position(text, why, position):
+    with pytest.raises(BadTree, match=why) as caught:
+        flattened(text, 2)
+    assert caught.value.position == position
+    assert str(position) in str(caught.value)
+
+
+def test_the_limit_is_of_inner_nodes_alone():
+    flat = f"(S {' '.join(f'(w{n})' for n in range(5000))})"
+    assert flattened(flat, 1).productions.size == 1
+    with pytest.raises(BadTree):
+        flattened("(S (A x))", 1)
+
+
+@some
+@given(st.one_of(st.text(), st.text("() \nab\ud800é", max_size=60)))
+@example("()")
+@example("(())")
+@example("\x1c(a\x1cb)")
+def test_any_text_is_a_tree_or_a_position_within_it(text):
+    tree, position = read(text)
+    depths = [0, *np.cumsum([{"(": 1, ")": -1}.get(letter, 0) for letter in text])]
+    outside = "".join(letter for letter, depth in zip(text, depths, strict=False) if depth == 0)
+    assert (tree is not None) == (outside.strip() == "(" and depths[-1] == 0), "one tree and nothing beside it"
+    if tree is None:
+        assert 0 <= position <= len(text)
+        return
+    tree.validate(1)
+    assert sorted(tree.order.tolist()) == list(range(tree.productions.size))
+    assert (np.diff(tree.productions) >= 0).all()
+    seen = set()
+    for node in tree.order.tolist():
+        assert seen.issuperset(children_of(tree, node)), "children first"
+        seen.add(node)
+    assert len(tree.children) == tree.productions.size - 1, "all but the root are someone's child"
+
+
+def read(text):
+    """The tree of a text, or where it is wrong."""
+    try:
+        return flattened(text, MOST), None
+    except BadTree as error:
+        return None, error.position
+
+
+# Batches.
+
+
+def test_trees_joined_cut_and_chosen_are_the_same_ones():
+    single = [flattened(text, MOST) for text in drawn(1, 6)]
+    parts = [single[0], NO_TREE, Trees.joined(single[1:3]), *single[3:]]
+    joined = Trees.joined(parts)
+    joined.validate(7)
+    order = [single[0], NO_TREE, *single[1:]]
+    for t, tree in enumerate(order):
+        for found in (joined.rows(t, t + 1), joined.where(np.arange(7) == t)):
+            assert [array.tolist() for array in found] == [array.tolist() for array in tree]
+    Trees.joined([]).validate(0)
+    assert NO_TREES.rows(0, 3) is NO_TREES
+
+
+# The kernel.
+
+
+@some
+@given(st.integers(0, 10**6), st.sampled_from([0.1, 0.4, 1.0]))
+def test_the_flat_kernel_is_the_recursive_one(seed, lam):
+    one, other = drawn(seed)
+    assert k(one, other, lam) == pytest.approx(oracle.trees(one, other, {"lam": lam}), rel=1e-12)
+    assert k(one, other, lam) == pytest.approx(k(other, one, lam), rel=1e-12)
+    assert own(flattened(one, MOST), 0, lam) == k(one, one, lam)
+
+
+@few
+@given(st.integers(0, 10**6), st.sampled_from([0.1, 0.4, 1.0]))
+def test_the_gram_matrix_is_positive_semidefinite(seed, lam):
+    texts = drawn(seed, 10, depth=3)
+    gram = np.array([[k(a, b, lam) for b in texts] for a in texts])
+    scale = np.sqrt(np.diag(gram))
+    assert np.linalg.eigvalsh(gram / np.outer(scale, scale)).min() >= -1e-9
+
+
+@few
+@given(st.integers(0, 10**6))
+def test_a_tree_is_itself_when_normalised(seed):
+    one, other = drawn(seed)
+    mine, theirs = k(one, one), k(other, other)
+    assert normalised(mine, mine, mine) == pytest.approx(1.0, rel=1e-15)
+    assert 0.0 <= normalised(k(one, other), mine, theirs) <= 1.0 + 1e-12
+    assert normalised(0.0, 0.0, mine) == 0.0
+
+
+def test_fragments_counted_by_hand():
+    """λ + λ for the pre-terminals, and λ(1+λ)² for the root: it alone, with either child, with both."""
+    text = "(S (A x) (B y))"
+    assert k(text, text, 1.0) == 1 + 1 + 4
+    assert k(text, text, 0.5) == pytest.approx(0.5 + 0.5 + 0.5 * 1.5**2)
+    assert k(text, "(S (A x) (B z))", 1.0) == 1 + 2
+    assert k(text, "(T (A x) (B y))", 1.0) == 2
+    assert k(text, "(S (B y) (A x))", 1.0) == 2, "the order of children is part of a production"
+    assert common(flattened(text, MOST), 0, NO_TREE, 0, 1.0, np.zeros(0)) == 0.0
+
+
+def test_a_deep_chain_is_no_recursion():
+    """50,000 nodes, each with its own production but the lowest: one pair in all, however deep it lies."""
+    depth = 50_000
+    chain, shallow = "".join(f"(N{n} " for n in range(depth)) + "(A x)" + ")" * depth, "(S (A x))"
+    tree = flattened(chain, depth + 1)
+    tree.validate(1)
+    assert tree.productions.size == depth + 1
+    small = flattened(shallow, MOST)
+    assert common(tree, 0, small, 0, 0.4, np.empty(2 * (depth + 1))) == 0.4
+    with pytest.raises(BadTree, match="more than 1000"):
+        flattened(chain, 1000)
+
+
+@pytest.mark.parametrize("text", ["(" * 100_000, "(A " * 100_000, ")" * 100_000, "(A " * 100_000 + ")" * 100_000])
+def test_brackets_100_000_deep(text):
+    with pytest.raises(BadTree):
+        flattened(text, 1000)
