@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from learners.batch import Array, Batch, Flags, Slots
-from learners.influences import Influences
+from learners.influences import Influences, Stock
 from learners.kernels import ACCEPTED, refusals
 from learners.state import State, flatten
 
@@ -145,10 +145,7 @@ class Learner(BaseModel):
         raise NotImplementedError
 
     def terms(self, state: State, X: Batch, column: int) -> Terms:
-        """What the score of one row that was not refused is the sum of, in time of the row's length; writes nothing.
-
-        The column is that of a class which has been seen; 0 where there are only two.
-        """
+        """What the score of one row that was not refused is the sum of, for a class that was seen; writes nothing."""
         raise NotImplementedError
 
     def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
@@ -161,6 +158,10 @@ class Learner(BaseModel):
 
     def influences(self, state: State, X: Batch | None, column: int, most: int) -> Influences:
         """What the score of one row that was not refused is the sum of; without a row, the set itself."""
+        raise NotImplementedError
+
+    def stock(self, state: State, column: int) -> Stock:
+        """How many rows a class has stored, in time that does not depend on it."""
         raise NotImplementedError
 
     def forget_scale(self, state: State) -> None:
