@@ -205,7 +205,7 @@ STORED = {"coefficient": -1, "similarity": 0.5, "contribution": -0.5, "features_
     [
         ({"features": FEATURES}, "f1 8, f2 7, slot 3 6, f4 5, 2 more"),
         ({"features": FEATURES, "features_omitted": 1000}, "f1 8, f2 7, slot 3 6, f4 5, 1,002 more"),
-        ({"features": FEATURES[:1] + [FEATURES[1] | {"collides_with": ["g"]}]}, "f1 8, f2 (shares its slot with g) 7"),
+        ({"features": [*FEATURES[:1], FEATURES[1] | {"collides_with": ["g"]}]}, "f1 8, f2 (shares its slot with g) 7"),
         ({"features": FEATURES[:1], "tree_nodes": 12}, "f1 8, tree of 12 nodes"),
         ({"features": [], "tree_nodes": 1}, "tree of 1 node"),
         ({"features": []}, "nothing but zeros"),
@@ -220,7 +220,7 @@ def test_a_score_as_a_sum_of_stored_rows(shell, exact, last):
     omitted = {"count": 1, "contribution": 0.25}
     parts = {"support": [STORED | {"features": FEATURES[:1]}], "constant": 2, "omitted": omitted, "score": 1.75}
     lines = shell.evaluate(
-        "(parts) => [...explainedByRows('why', parts).rows].map((row) => [...row.cells].map((cell) => cell.textContent))",
+        "(parts) => [...explainedByRows('', parts).rows].map((row) => [...row.cells].map((cell) => cell.textContent))",
         parts | {"exact": exact},
     )
     assert lines == [
