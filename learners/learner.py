@@ -145,7 +145,10 @@ class Learner(BaseModel):
         raise NotImplementedError
 
     def terms(self, state: State, X: Batch, column: int) -> Terms:
-        """What the score of one row that was not refused is the sum of, for a class that was seen; writes nothing."""
+        """What the score of one row that was not refused is the sum of, in time of the row's length; writes nothing.
+
+        The column is that of a class which has been seen; 0 where there are only two.
+        """
         raise NotImplementedError
 
     def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:

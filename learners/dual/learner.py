@@ -109,7 +109,8 @@ class KernelLearner(Learner):
         )
 
     def possible(self, state: State) -> bool:
-        return possible_support(state.support)
+        numbers = [part for part in state if isinstance(part, np.ndarray)]
+        return possible_support(state.support) and all(np.isfinite(part).all() for part in numbers)
 
     def refusals(self, X: Batch) -> Flags:
         return kernel_refusals(self.function(), X, refusals(X))
