@@ -4,7 +4,17 @@ import inspect
 import sys
 from typing import Any
 
+from learners.dual.learner import KernelLearner
 from learners.registry import COMPOSITIONS, kind_class
+
+
+def family(kind: str) -> str:
+    """The file a learner lives in, one per paper family; of a rule that is also linear, the kernel form is another."""
+    learner = kind_class(kind)
+    if kind in COMPOSITIONS:
+        return "composition"
+    name = learner.__module__.rsplit(".", 1)[-1]
+    return f"kernel {name}" if issubclass(learner, KernelLearner) else name
 
 
 def describe(kind: str) -> dict[str, Any]:
@@ -24,7 +34,7 @@ def describe(kind: str) -> dict[str, Any]:
     ]
     return {
         "kind": kind,
-        "family": "composition" if kind in COMPOSITIONS else learner.__module__.rsplit(".", 1)[-1],
+        "family": family(kind),
         "paper": " ".join(paper.split()).rstrip("."),
         "rule": learner.rule,
         "when": " ".join((inspect.getdoc(learner) or "").split()),

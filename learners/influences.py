@@ -20,3 +20,13 @@ class Influences(NamedTuple):
     """Rows in the whole set."""
     exact: bool
     """Whether the score is that sum; of votes it is not, there the sum is only nearly as telling."""
+
+
+class Stock(NamedTuple):
+    """What a class has stored."""
+
+    rows: int
+    room: int
+    """Most rows that are ever stored."""
+    norm: float
+    """‖f‖."""

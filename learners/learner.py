@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from learners.batch import Array, Batch, Flags, Slots
-from learners.influences import Influences
+from learners.influences import Influences, Stock
 from learners.kernels import ACCEPTED, refusals
 from learners.state import State, flatten
 
@@ -161,6 +161,10 @@ class Learner(BaseModel):
 
     def influences(self, state: State, X: Batch | None, column: int, most: int) -> Influences:
         """What the score of one row that was not refused is the sum of; without a row, the set itself."""
+        raise NotImplementedError
+
+    def stock(self, state: State, column: int) -> Stock:
+        """How many rows a class has stored, in time that does not depend on it."""
         raise NotImplementedError
 
     def forget_scale(self, state: State) -> None:

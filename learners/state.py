@@ -1,7 +1,8 @@
 """States as named arrays: what a checkpoint holds, and the way back.
 
 A part of a state may have spare room; it says in `in_use` how much of each array is taken, by path, and the rest is 0.
-Then only that is told, so that a checkpoint costs what is stored and not what could be.
+Then only that is told, so that a checkpoint costs what is stored and not what could be. And it may say in `fixed` which
+of its arrays no event ever changes.
 """
 
 import hashlib
@@ -59,7 +60,19 @@ def restore(like: State, arrays: dict[str, NDArray[Any]]) -> State:
         if array.dtype != arrays[name].dtype or not fits or any(map(int.__lt__, shape, given)):
             room = " at most" if free else ""
             raise ValueError(f"{name} is {arrays[name].dtype}{given}, this learner has {array.dtype}{shape}{room}")
+    for name in _fixed(like, ""):
+        if not np.array_equal(arrays[name], expected[name]):
+            raise ValueError(f"{name} is another than this learner has")
     return _filled(like, arrays, "")
+
+
+def _fixed(state: State, prefix: str) -> list[str]:
+    """Paths of the arrays that never change."""
+    fixed = [prefix + name for name in state.fixed()] if hasattr(state, "fixed") else []
+    for name, part in state._asdict().items():
+        if not isinstance(part, np.ndarray):
+            fixed += _fixed(part, f"{prefix}{name}/")
+    return fixed
 
 
 def _filled(like: State, arrays: dict[str, NDArray[Any]], prefix: str) -> State:

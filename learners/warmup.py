@@ -26,6 +26,9 @@ def warm(learner: Learner, detectors: Iterable[Detector] = (), inputs: Inputs | 
     scores = learner.learn(state, X, y)
     p, guess = calibrate(calibration, y, scores, X.weights), predicted(scores)
     probabilities(calibration, learner.scores(state, X))
+    if learner.stores_rows():
+        for row in (X.rows(0, 1), None):
+            learner.influences(state, row, 0, 1)
     assess(fresh_progress(), fresh_quality(2), fresh_history(), y, guess, p)
     for detector in detectors:
         detector.score(_watched(detector))

@@ -1,4 +1,4 @@
-"""What an explanation is: the terms that a score is the sum of, by the names that were sent; and the weights of all."""
+"""What an explanation is: what a score is the sum of, by the names that were sent; and what weighs most of all."""
 
 import itertools
 import math
@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from learners.batch import BIAS, Array
+from learners.influences import Influences
 from learners.learner import Terms
 from service.answers import Prediction, Served
 from service.events import batch
 from service.model import Model
 from service.names import Names
 from service.naming import Named
+from service.stored import MOST_ROWS, NO_ROWS, parts_of, support_of
 
 MOST_FEATURES = 100
 """Features of an explanation, the largest contributions first; of the others only the sum is told."""
@@ -35,19 +37,28 @@ class Explained(NamedTuple):
 
 def explained(model: Model, named: Named) -> Explained:
     """A prediction and what it is the sum of, both of the same state."""
-    X = batch([named.event])
+    X, learner = batch([named.event]), model.learner
     with model.still:
         served, (answer,) = model.predict([named.event])
         if isinstance(answer, str):
             return Explained(served, answer, None)
         best = _best(answer)
         columns = [0] if best is None else [model.labels.names.index(label) for label in best]
-        terms = [model.learner.terms(model.state, X, column) for column in columns]
+        found: list[Terms | Influences] = [
+            learner.influences(model.state, X, column, MOST_ROWS)
+            if learner.stores_rows()
+            else learner.terms(model.state, X, column)
+            for column in columns
+        ]
+    parts = [
+        parts_of(one, model.names) if isinstance(one, Influences) else _parts(one, named, model.names)
+        for one in found or [NO_ROWS if learner.stores_rows() else NO_TERMS]
+    ]
     explanation: dict[str, Any] = {"score": answer.score, "runner_up": None, "names_complete": model.names.complete}
-    explanation |= _parts(terms[0] if terms else NO_TERMS, named, model.names)
+    explanation |= parts[0]
     if best is not None and answer.scores is not None and len(best) > 1:
         runner_up = {"label": best[1], "score": answer.scores[best[1]]}
-        explanation["runner_up"] = runner_up | _parts(terms[1], named, model.names)
+        explanation["runner_up"] = runner_up | parts[1]
     return Explained(served, answer, explanation)
 
 
@@ -93,10 +104,12 @@ class Global(NamedTuple):
 
 
 def weights_of(model: Model, top: int, classes: int) -> Global:
-    """The largest weights of each class, or of the positive one of two."""
+    """The largest weights of each class, or of the positive one of two; of a kernel model its stored rows."""
+    stores = model.learner.stores_rows()
     names = [model.labels.label(1)] if model.labels.binary else list(model.labels.names)
     told = [
-        {"label": name} | summary(_blocks(model, column), top, model.names)
+        {"label": name}
+        | (support_of(model, column, top) if stores else summary(_blocks(model, column), top, model.names))
         for column, name in enumerate(names[:classes])
     ]
     return Global(model.served(), told, len(names[classes:]))

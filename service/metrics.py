@@ -25,6 +25,7 @@ from service.quality_metrics import QualityMetrics
 from service.reasons import REASONS
 from service.refusals import REFUSALS
 from service.sources.contract import Loss
+from service.stored import stock_of
 
 cast("Callable[[], None]", disable_created_metrics)()  # a second series beside every counter that nobody asks for
 
@@ -69,6 +70,10 @@ class Metrics:
         self._model_errors = gauge("model_errors", "Errors over those events.")
         self._norm = gauge("weight_norm", "Euclidean norm of the weights.")
         self._dropped = gauge("dropped_updates", "Updates dropped, since a weight would have left the safe range.")
+        self._stored = gauge(
+            "support_rows", "Rows that a kernel model has stored, of all classes; only of such a model."
+        )
+        self._room = gauge("support_room", "Most rows that it ever stores, of the classes seen so far.")
         self._lag = gauge("lag_events", "Events in the log that are not learned yet.", "partition")
         self._generation = gauge("checkpoint_generation", "Newest generation written or loaded.")
         self._saved = gauge("checkpoint_last_success_timestamp_seconds", "When that generation was made.")
@@ -170,6 +175,9 @@ class Metrics:
         self._quality.set(model)
         self._norm.labels(self._model).set(model.norm())
         self._dropped.labels(self._model).set(model.dropped())
+        if (stock := stock_of(model)) is not None:
+            self._stored.labels(self._model).set(stock["rows"])
+            self._room.labels(self._model).set(stock["room"])
         self._source_up.labels(self._model).set(health.source_up)
         self._redis_up.labels(self._model).set(health.store_up)
         if self._kafka:

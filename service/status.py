@@ -6,6 +6,7 @@ from service.health import Health
 from service.model import Model
 from service.quality_report import drift_of, quality_of
 from service.settings import Settings
+from service.stored import stock_of
 
 SHOWN = 100
 """Columns that are named."""
@@ -19,6 +20,7 @@ def status_of(settings: Settings, model: Model, health: Health) -> dict[str, Any
         "learner": model.made_with["learner"],
         "features": {"flat": settings.features.flat, "columns": settings.features.columns[:SHOWN]},
         **counts_of(model),
+        "support": stock_of(model),
         "quality": quality_of(model),
         "drift": drift_of(model),
         "lag": sum(health.lag.values()) if health.lag else None,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import SerializeAsAny, field_validator, model_validator
 
 from learners.batch import Array, Batch, Flags
+from learners.dual.learner import KernelLearner
 from learners.learner import EVERY, ONCE, Layout, Learned, Learner, Memory, Terms
 from learners.linear.learner import LinearLearner
 from learners.linear.weights import Shape
@@ -30,7 +31,12 @@ class Averaged(Learner):
     @field_validator("base", mode="before")
     @classmethod
     def _make(cls, value: Any) -> Learner:
-        return make(value)
+        base = make(value)
+        if isinstance(base, KernelLearner):
+            raise ValueError(
+                f"{base.kind} stores rows and has no weights to average: take k-averaged or k-voted, without averaged"
+            )
+        return base
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:

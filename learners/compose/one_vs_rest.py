@@ -14,7 +14,7 @@ from learners.batch import Array, Batch, Flags, Ints
 from learners.compose.averaged import Averaged
 from learners.compose.selected import Selected
 from learners.dual.learner import KernelLearner
-from learners.influences import Influences
+from learners.influences import Influences, Stock
 from learners.learner import EVERY, ONCE, Layout, Learned, Learner, Memory, Terms, tally
 from learners.linear.learner import LinearLearner
 from learners.registry import make
@@ -113,6 +113,9 @@ class OneVsRest(Learner):
 
     def influences(self, state: State, X: Batch | None, column: int, most: int) -> Influences:
         return self.base.influences(_class(state.classes, column), X, 0, most)
+
+    def stock(self, state: State, column: int) -> Stock:
+        return self.base.stock(_class(state.classes, column), 0)
 
     def updates(self, state: State) -> int:
         return int(state.updates[0])

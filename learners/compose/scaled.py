@@ -17,7 +17,7 @@ from learners.compose.one_vs_rest import OneVsRest
 from learners.compose.selected import Selected
 from learners.dual.learner import KernelLearner
 from learners.filling import filled
-from learners.influences import Influences
+from learners.influences import Influences, Stock
 from learners.kernels import kernel
 from learners.learner import EVERY, ONCE, REWROTE, Layout, Learned, Learner, Memory, Terms
 from learners.linear.learner import LinearLearner
@@ -135,6 +135,9 @@ class Scaled(Learner):
 
     def influences(self, state: State, X: Batch | None, column: int, most: int) -> Influences:
         return self.base.influences(state.base, X if X is None else self._scaled(state, X, SCORE), column, most)
+
+    def stock(self, state: State, column: int) -> Stock:
+        return self.base.stock(state.base, column)
 
     def forget_scale(self, state: State) -> None:
         for array in (state.events, state.K, state.K2, state.mean, state.spread, state.upto):

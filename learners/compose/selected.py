@@ -12,6 +12,7 @@ from pydantic import Field, NonNegativeFloat, PositiveInt, SerializeAsAny, field
 
 from learners.batch import BIAS, Array, Batch, Flags, Ints
 from learners.compose.averaged import Averaged
+from learners.dual.learner import KernelLearner
 from learners.learner import EVERY, ONCE, REWROTE, Layout, Learned, Learner, Memory, Terms
 from learners.linear.learner import LinearLearner
 from learners.linear.weights import Shape
@@ -46,7 +47,12 @@ class Selected(Learner):
     @field_validator("base", mode="before")
     @classmethod
     def _make(cls, value: Any) -> Learner:
-        return make(value)
+        base = make(value)
+        if isinstance(base, KernelLearner):
+            raise ValueError(
+                f"{base.kind} stores rows and has no weights to select from: leave selected out, a budget bounds it"
+            )
+        return base
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:

@@ -10,7 +10,7 @@ from learners.dual.decisive import influences
 from learners.dual.similarity import LINEAR, NO_VECTOR, POLYNOMIAL, RBF, SIGMOID, Kernel, kernel_refusals, kernel_scores
 from learners.dual.support import Support, fresh_support
 from learners.dual.support import possible as possible_support
-from learners.influences import Influences
+from learners.influences import Influences, Stock
 from learners.kernels import refusals
 from learners.learner import ONCE, Layout, Learned, Learner, Memory, tally
 from learners.state import State
@@ -109,7 +109,8 @@ class KernelLearner(Learner):
         )
 
     def possible(self, state: State) -> bool:
-        return possible_support(state.support)
+        numbers = [part for part in state if isinstance(part, np.ndarray)]
+        return possible_support(state.support) and all(np.isfinite(part).all() for part in numbers)
 
     def refusals(self, X: Batch) -> Flags:
         return kernel_refusals(self.function(), X, refusals(X))
@@ -124,6 +125,10 @@ class KernelLearner(Learner):
         del column
         a, constant = self.answering(state)
         return influences(state.support, self.function(), X, a, constant, most)
+
+    def stock(self, state: State, column: int) -> Stock:
+        del column
+        return Stock(int(state.support.size[0]), self.rows(), self.norm(state))
 
     def answering(self, state: State) -> tuple[Array, float]:
         """The coefficients by which it answers, and what is added to their sum."""

@@ -83,18 +83,24 @@ class Self(NamedTuple):
 
 
 @kernel
+def of_itself(K: Kernel, square: float, tree: float) -> float:
+    """K(x, x), from x·x and K of its tree with itself."""
+    k = 0.0
+    if K.vector != NO_VECTOR:
+        k += _weighed(K, square, square, square)
+    if K.tree_weight > 0.0:
+        k += K.tree_weight * (normalised(tree, tree, tree) if K.trees_normalised else tree)
+    return k
+
+
+@kernel
 def itself(K: Kernel, X: Batch, t: int) -> Self:
     first, last = entries(X, t)
     square = 0.0
     for i in range(first, last):
         square += X.values[i] * X.values[i]
-    k, tree = 0.0, 0.0
-    if K.vector != NO_VECTOR:
-        k += _weighed(K, square, square, square)
-    if K.tree_weight > 0.0:
-        tree = own(X.trees, t, K.lam)
-        k += K.tree_weight * (normalised(tree, tree, tree) if K.trees_normalised else tree)
-    return Self(k, square, tree)
+    tree = own(X.trees, t, K.lam) if K.tree_weight > 0.0 else 0.0
+    return Self(of_itself(K, square, tree), square, tree)
 
 
 @kernel

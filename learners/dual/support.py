@@ -11,6 +11,9 @@ from learners.batch import BIAS, Array, Batch, Ints, Trees
 from learners.dual.trees import nodes
 from learners.kernels import kernel
 
+ROUNDING = 1e-9
+"""Relative, of a square that is summed up in another order."""
+
 
 class Support(NamedTuple):
     dim: Ints
@@ -38,6 +41,9 @@ class Support(NamedTuple):
         lengths |= {"trees/child_ends": nodes + 1, "trees/children": children}
         return {path: (length,) for path, length in lengths.items()}
 
+    def fixed(self) -> tuple[str, ...]:
+        return ("dim",)
+
 
 def fresh_support(dim: int, rows: int, entries: int, tree_nodes: int) -> Support:
     trees = Trees(*(np.zeros(n, np.int64) for n in (rows + 1, tree_nodes, tree_nodes, tree_nodes + 1, tree_nodes)))
@@ -56,27 +62,52 @@ def fresh_support(dim: int, rows: int, entries: int, tree_nodes: int) -> Support
 
 def possible(support: Support) -> bool:
     """Whether rows could have led to such a set: kernels index without looking."""
-    n = int(support.size[0])
-    if not 0 <= n <= support.a.size or support.dim[0] < 1:
+    n, trees = int(support.size[0]), support.trees
+    if not (0 <= n <= support.a.size and _rising(support.ends, n, support.slots.size)):
         return False
-    slots = support.slots[: support.ends[n]] if _rising(support.ends, n, support.slots.size) else None
-    if slots is None or not ((slots > BIAS) & (slots < support.dim[0])).all():
+    last = int(trees.ends[n]) if _rising(trees.ends, n, trees.productions.size) else -1
+    if last < 0 or not _rising(trees.child_ends, last, trees.children.size):
         return False
-    trees = support.trees
-    if not _rising(trees.ends, n, trees.productions.size):
+    return _possible_rows(support, n) and _possible_trees(trees, n, last)
+
+
+def _possible_rows(support: Support, n: int) -> bool:
+    """Slots ascend and are there, numbers are finite, and the squares are those of the values."""
+    end = support.ends[n]
+    slots, values = support.slots[:end], support.values[:end]
+    kept = (support.a[:n], support.squares[:n], support.tree_squares[:n])
+    if not all(np.isfinite(numbers).all() for numbers in (values, *kept)):
         return False
-    last = int(trees.ends[n])
-    if not _rising(trees.child_ends, last, trees.children.size):
-        return False
+    rows = np.repeat(np.arange(n), np.diff(support.ends[: n + 1]))
+    ascend = (slots[1:] > slots[:-1]) | (rows[1:] > rows[:-1])
+    squares = np.bincount(rows, values * values, n) if support.slots.size else support.squares[:n]
+    return bool(
+        ((slots > BIAS) & (slots < support.dim[0])).all()
+        and ascend.all()
+        and np.allclose(squares, support.squares[:n], rtol=ROUNDING, atol=0.0)
+        and (support.tree_squares[:n] >= 0.0).all()
+    )
+
+
+def _possible_trees(trees: Trees, n: int, last: int) -> bool:
+    """Productions ascend, places are in their tree, and children come before their parents."""
     sizes = np.repeat(np.diff(trees.ends[: n + 1]), np.diff(trees.ends[: n + 1]))
+    starts = np.repeat(trees.ends[:n], np.diff(trees.ends[: n + 1]))
     parents = np.repeat(np.arange(last), np.diff(trees.child_ends[: last + 1]))
-    inside = (trees.order[:last] >= 0) & (trees.order[:last] < sizes)
-    children = trees.children[: trees.child_ends[last]]
-    return bool(inside.all() and ((children >= 0) & (children < sizes[parents])).all())
+    order, children = trees.order[:last], trees.children[: trees.child_ends[last]]
+    inside = (order >= 0) & (order < sizes)
+    if not (inside.all() and ((children >= 0) & (children < sizes[parents])).all()):
+        return False
+    turn = np.full(last, -1)
+    turn[starts + order] = np.arange(last)
+    productions = trees.productions[:last]
+    ascend = (productions[1:] >= productions[:-1]) | (starts[1:] > starts[:-1])
+    return bool((turn >= 0).all() and ascend.all() and (turn[starts[parents] + children] < turn[parents]).all())
 
 
 def _rising(ends: Ints, n: int, most: int) -> bool:
-    return bool(ends[0] == 0 and (np.diff(ends[: n + 1]) >= 0).all() and ends[n] <= most)
+    rises = ends[1 : n + 1] >= ends[:n]  # a difference could overflow
+    return bool(ends[0] == 0 and rises.all() and ends[n] <= most)
 
 
 @kernel

@@ -73,6 +73,7 @@ SCHEMAS: dict[str, Schema] = {
         updates=COUNT,
         rejects=COUNT,
         rejects_by_reason={"type": "object", "additionalProperties": COUNT},
+        support={"anyOf": [_exactly(rows=COUNT, room=COUNT), {"type": "null"}]},
         lag={"type": ["integer", "null"], "minimum": 0},
         lost=COUNT,
         last_rejects=_list(_exactly(reason=NAME, partition=NAME, position=NAME, at=SECONDS)),

@@ -19,6 +19,7 @@ SCRIPTS = (
     "numbers",
     "drift",
     "weights",
+    "stored",
     "prediction",
     "page",
 )

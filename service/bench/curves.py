@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from learners.description import family
 from learners.registry import LEARNERS, kind_class, make
 from learners.warmup import warm
 from service.events import Decoder
@@ -13,11 +14,6 @@ from service.pictures import Curve, Panel, check_picture, draw
 from service.settings import Limits
 from service.sources.file import FileSource
 from service.trail import Trail, curves_of
-
-
-def family(kind: str) -> str:
-    """The file a learner lives in: one per paper family."""
-    return kind_class(kind).__module__.rsplit(".", 1)[-1].replace("_", " ")
 
 
 def curve(file: DataFile, kind: str, positive: str | None, shuffle: int | None) -> Curve:
@@ -43,7 +39,9 @@ def main() -> None:
     file = scan(arguments.data)
     families: dict[str, list[Curve]] = {}
     for kind in LEARNERS:
-        families.setdefault(family(kind), []).append(curve(file, kind, arguments.positive, arguments.shuffle))
+        families.setdefault(family(kind).replace("_", " "), []).append(
+            curve(file, kind, arguments.positive, arguments.shuffle)
+        )
     draw(arguments.out, [Panel(name, curves) for name, curves in families.items()], recent=False)
 
 

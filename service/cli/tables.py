@@ -121,6 +121,7 @@ def changes(found: dict[str, Any]) -> str:
         f"events     {found['events']:+,}, errors {found['errors']:+,}, error rate between them {rate}",
         *(f"position   {_way(moved)}" for moved in found["positions"]),
         *(f"setting    {path}: {before} -> {after}" for path, (before, after) in found["settings"].items()),
+        *(f"stored     {_rows(one)}" for one in found["stored"] if one["from"] != one["to"]),
         *(f"class      {name} is new" for name in found["classes_added"]),
         *(f"rejects    {reason} {count:+,}" for reason, count in found["rejects"].items() if count),
     ]
@@ -133,13 +134,23 @@ def changes(found: dict[str, Any]) -> str:
 
 
 def _moved(array: dict[str, Any]) -> list[str]:
-    """An array with a number per slot and its largest changes, a line each; any other in one line."""
+    """An array with a number per slot and its largest changes, a line each; any other in one line.
+
+    Of a long array that has no names for its places, such as stored rows, single changes say nothing.
+    """
     told = [f"{_place(one, array)}{_short(one['from'])} -> {_short(one['to'])}" for one in array["largest"]]
+    places = f"{array['changed']:,} of {array['slots']:,} {'slots' if array['per_slot'] else 'places'} changed"
+    head = f"array      {array['name']}: |change| {_short(array['norm'])}, {places}"
+    if not array["per_slot"] and array["changed"] > len(told):
+        return [head]
     if not array["per_slot"]:
         return [f"number     {array['name']}: {', '.join(told)}"]
-    slots = f"{array['changed']:,} of {array['slots']:,} slots changed"
-    head = f"array      {array['name']}: |change| {_short(array['norm'])}, {slots}"
     return [head, *(f"             {line}" for line in told)]
+
+
+def _rows(one: dict[str, Any]) -> str:
+    label = "" if one["label"] is None else f" of {one['label']}"
+    return f"rows{label}: {one['from']:,} -> {one['to']:,}"
 
 
 def _short(number: float | str) -> str:
@@ -152,7 +163,8 @@ def _way(moved: dict[str, Any]) -> str:
 
 
 def _place(change: dict[str, Any], array: dict[str, Any]) -> str:
-    slot = f"{change['name']} (slot {change['slot']:,})" if "name" in change else f"slot {change['slot']:,}"
+    what = "slot" if array["per_slot"] else "place"
+    slot = f"{change['name']} (slot {change['slot']:,})" if "name" in change else f"{what} {change['slot']:,}"
     parts = [slot] * (array["slots"] > 1) + [f"row {change['row']:,}"] * (change["row"] > 0)
     return " of ".join(parts) + ": " if parts else ""
 

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from learners.batch import BIAS
 from learners.hashing import SlotTable
+from learners.learner import slot_arrays
+from learners.registry import make
 from service.checkpoints import Freeze, Manifest
 from service.differences import changed
 from service.lineage import Broken, Entry, Lineage, Lost, Run, history
@@ -111,6 +113,7 @@ def difference(one: tuple[int, Snapshot], other: tuple[int, Snapshot]) -> dict[s
         "error_rate": errors / events if events > 0 else None,
         "positions": [_moved(key, before, after) for key in positions],
         "settings": changed(before.model, after.model),
+        "stored": _stored(before, after),
         "classes_added": [name for name in after.classes if name not in before.classes],
         "rejects": {
             reason: after.rejects.get(reason, 0) - before.rejects.get(reason, 0)
@@ -118,6 +121,20 @@ def difference(one: tuple[int, Snapshot], other: tuple[int, Snapshot]) -> dict[s
         },
         "arrays": sorted(arrays, key=lambda array: not array.get("per_slot")),
     }
+
+
+def _stored(before: Snapshot, after: Snapshot) -> list[dict[str, Any]]:
+    """Rows that a kernel model had and has in store, class by class; nothing of a model with weights."""
+    of_two = after.model.get("label", {}).get("positive")
+    found = []
+    for name in sorted(before.arrays.keys() & after.arrays.keys()):
+        if name.startswith("state/") and name.endswith("support/size"):
+            one, other = before.arrays[name].reshape(-1), after.arrays[name].reshape(-1)
+            labels = after.classes if other.size > 1 else [of_two]
+            found += [
+                {"label": label, "from": int(a), "to": int(b)} for label, a, b in zip(labels, one, other, strict=False)
+            ]
+    return found
 
 
 def _moved(key: str, before: Snapshot, after: Snapshot) -> dict[str, Any]:
@@ -131,6 +148,8 @@ class Slots(NamedTuple):
 
     dim: int | None
     names: dict[int, str]
+    arrays: frozenset[str] | None = None
+    """Those that have a number per slot."""
 
 
 def _slots(model: dict[str, Any]) -> Slots:
@@ -140,7 +159,11 @@ def _slots(model: dict[str, Any]) -> Slots:
         return Slots(None, {})
     table = SlotTable(features["columns"], features["bits"], bias=features["bias"])
     names = {slot: name for name, slot in table.columns.items()}
-    return Slots(table.dim, names | ({BIAS: "bias"} if table.bias else {}))
+    try:
+        arrays = frozenset(f"state/{name}" for name in slot_arrays(make(model.get("learner"))))
+    except ValueError:  # a learner of another version, which cannot be made here
+        arrays = None
+    return Slots(table.dim, names | ({BIAS: "bias"} if table.bias else {}), arrays)
 
 
 def _change(name: str, one: NDArray[Any] | None, other: NDArray[Any] | None, slots: Slots) -> dict[str, Any]:
@@ -148,6 +171,8 @@ def _change(name: str, one: NDArray[Any] | None, other: NDArray[Any] | None, slo
         return {"name": name, "from": _form(one), "to": _form(other)}
     width = one.shape[-1] if one.shape else 1
     per_slot = width > 1 if slots.dim is None else width == slots.dim
+    if slots.arrays is not None:
+        per_slot = name in slots.arrays
     names = slots.names if per_slot else {}
     before, after = np.ascontiguousarray(one).reshape(-1), np.ascontiguousarray(other).reshape(-1)
     bits = np.dtype(f"u{one.dtype.itemsize}")  # so that NaN is what it was, and 0 and -0 are two values

@@ -114,13 +114,18 @@ function errorThen(status, change) {
   return onError ? "The error has not followed." : "The error is not watched.";
 }
 
+/** Of a kernel model, which has stored rows in place of weights. */
+function inStore({ rows, room }) {
+  return rows ? `Answers come from ${count(rows)} stored events; there is room for ${count(room)}.` : "No event is stored yet.";
+}
+
 /** From what moved with the change: the inputs, the labels, or only what the one says about the other. */
 function whySo(status, heaviest, swayed) {
   const weights = swayed ? ` The weight of ${brief(swayed.name)} moved most: ${signed(swayed.change)} in ${swayed.seconds} s.` : "";
   const fresh = status.drift && freshChange(status);
   if (!fresh) {
     const words = heaviest.length ? `Heaviest weights: ${listed(heaviest.map(brief))}.${weights}` : "No feature has a weight yet.";
-    return ["none", "Nothing to explain", words];
+    return ["none", "Nothing to explain", status.support ? inStore(status.support) : words];
   }
   const { inputs, labels } = movedWith(status, fresh);
   const error = errorThen(status, fresh);

@@ -33,6 +33,7 @@ function showNumbers(status) {
     "checkpoint": generation ? count(generation) : "none yet",
     "checkpoint’s age": known(age) ? `${fixed(age, age < 10 ? 1 : 0)} s` : NONE,
     "rejected": count(status.rejects),
+    ...(status.support ? { "rows stored": `${count(status.support.rows)} of ${count(status.support.room)}` } : {}),
     ...(status.lost ? { "events lost": count(status.lost) } : {}),
     ...(raised ? { "raised for": `${count(raised)} events` } : {}),
   };

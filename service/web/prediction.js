@@ -42,7 +42,8 @@ at("ask").addEventListener("submit", async (event) => {
   const { label, score, probability, explanation } = seen.document;
   at("answer").textContent = `${label}: score ${number(score)}` +
     (known(probability) ? `, probability ${number(probability, 3)}` : "");
-  at("explained").append(explained(`why ${label}`, explanation));
+  const why = explanation.support ? explainedByRows : explained;
+  at("explained").append(why(`why ${label}`, explanation));
   const second = explanation.runner_up;
-  if (second) at("explained").append(explained(`runner-up: ${second.label}`, second));
+  if (second) at("explained").append(why(`runner-up: ${second.label}`, second));
 });

@@ -1,4 +1,4 @@
-// The heaviest weights, and how they changed while this tab looked.
+// The heaviest weights, and how they changed while this tab looked; of a kernel model its stored rows.
 
 const REMEMBERED = 60;
 const ASKED = 30;
@@ -48,7 +48,9 @@ async function weigh() {
   if (seen.status !== 200) return;
   const { classes, omitted_classes: omitted } = seen.document;
   const { change, seconds } = changes(classes);
-  const tables = classes.filter((one) => one.top.length).map((one) => weightsTable(one, change, seconds));
+  say(at("weights-title"), classes.some((one) => one.support) ? "Heaviest stored rows" : "Heaviest weights");
+  const tables = classes.filter((one) => (one.support ?? one.top).length)
+    .map((one) => one.support ? supportTable(one) : weightsTable(one, change, seconds));
   put(at("weights"), ...(tables.length ? tables : [made("p", "None yet.")]),
     ...(omitted ? [made("p", `and ${count(omitted)} more classes`)] : []));
   note(classes, change, seconds);

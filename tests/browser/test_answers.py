@@ -175,6 +175,13 @@ SENTENCES = [
         f"hour (PSI 0.30 now). {WITH}",
     ),
     (status(), "Nothing to explain", "Heaviest weights: bias and hour."),
+    (status() | {"support": None}, "Nothing to explain", "Heaviest weights: bias and hour."),
+    (
+        status() | {"support": {"rows": 1200, "room": 10_000}},
+        "Nothing to explain",
+        "Answers come from 1,200 stored events; there is room for 10,000.",
+    ),
+    (status() | {"support": {"rows": 0, "room": 10}}, "Nothing to explain", "No event is stored yet."),
 ]
 
 
@@ -187,6 +194,42 @@ def test_the_bias_is_among_the_heaviest_weights(shell):
     top = [{"slot": slot, "name": name, "weight": w} for slot, name, w in [(0, "bias", -3), (1, "a", 2), (2, "b", 4)]]
     noted = "([top]) => { note([{ label: 'x', top }], () => NaN, 5); return weighed.heaviest; }"
     assert shell.evaluate(noted, [top]) == ["b", "bias", "a"]
+
+
+FEATURES = [{"slot": n, "name": None if n == 3 else f"f{n}", "value": 9 - n} for n in range(1, 7)]
+STORED = {"coefficient": -1, "similarity": 0.5, "contribution": -0.5, "features_omitted": 0, "tree_nodes": 0}
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"features": FEATURES}, "f1 8, f2 7, slot 3 6, f4 5, 2 more"),
+        ({"features": FEATURES, "features_omitted": 1000}, "f1 8, f2 7, slot 3 6, f4 5, 1,002 more"),
+        ({"features": [*FEATURES[:1], FEATURES[1] | {"collides_with": ["g"]}]}, "f1 8, f2 (shares its slot with g) 7"),
+        ({"features": FEATURES[:1], "tree_nodes": 12}, "f1 8, tree of 12 nodes"),
+        ({"features": [], "tree_nodes": 1}, "tree of 1 node"),
+        ({"features": []}, "nothing but zeros"),
+    ],
+)
+def test_a_stored_row_is_named_by_its_largest_values(shell, row, words):
+    assert shell.evaluate("rowName", STORED | row) == words
+
+
+@pytest.mark.parametrize(("exact", "last"), [(True, "score"), (False, "score, by votes: the rows only tend to it")])
+def test_a_score_as_a_sum_of_stored_rows(shell, exact, last):
+    omitted = {"count": 1, "contribution": 0.25}
+    parts = {"support": [STORED | {"features": FEATURES[:1]}], "constant": 2, "omitted": omitted, "score": 1.75}
+    lines = shell.evaluate(
+        "(parts) => [...explainedByRows('', parts).rows].map((row) => [...row.cells].map((cell) => cell.textContent))",
+        parts | {"exact": exact},
+    )
+    assert lines == [
+        ["stored row", "coefficient", "similarity", "adds"],
+        ["f1 8", "−1", "0.5", "−0.5"],
+        ["constant", "", "", "2"],
+        ["1 more stored row", "", "", "0.25"],
+        [last, "", "", "1.75"],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The page as a reader sees it: a key asked for once a tab, live numbers, an explained prediction, none from abroad."""
 
 import json
+import re
 from itertools import islice
 
 import pytest
@@ -125,4 +126,38 @@ def test_several_classes_and_flat_events(visit, redis_url, tmp_path):
         expect(page.locator("#answer")).to_contain_text("y: score")
         expect(page.locator("#explained")).to_contain_text("runner-up")
         expect(page.locator("#weights")).to_contain_text("kind=a")
+    assert visit.faults == []
+
+
+def test_a_kernel_model_shows_its_stored_rows(visit, redis_url, tmp_path):
+    events = [
+        json.dumps({"features": {"size": n % 3, "kind": "abc"[n % 3]}, "label": "xyz"[n % 3]}).encode()
+        for n in range(300)
+    ]
+    feed(redis_url, events)
+    base = {"kind": "k-perceptron", "max_support": 40}
+    model = {
+        "learner": {"kind": "one_vs_rest", "max_classes": 3, "base": base},
+        "label": {"classes": "grow", "max_classes": 3},
+        "features": {"columns": ["size"], "bits": 8},
+    }
+    config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url, **model)
+    with running("run", config) as process:
+        process.answers("/readyz", 200, 60)
+        page = visit.tab()
+        page.goto(f"http://127.0.0.1:{process.port}/")
+        expect(page.locator("#numbers")).to_contain_text("300")
+        expect(page.locator("#numbers")).to_contain_text("of 120")
+        expect(page.locator("#why")).to_contain_text("stored events; there is room for 120.")
+        expect(page.locator("#weights-title")).to_have_text("Heaviest stored rows")
+        expect(page.locator("#weights caption").first).to_have_text(re.compile(r"^x: \d+ of 40 rows stored$"))
+        expect(page.locator("#weights")).to_contain_text("kind=a 1")
+        page.fill("#features", '{"size": 1, "kind": "b"}')
+        page.click("#ask button")
+        expect(page.locator("#answer")).to_contain_text("y: score")
+        tables = page.locator("#explained table")
+        expect(tables).to_have_count(2)
+        expect(tables.first.locator("thead")).to_have_text("stored rowcoefficientsimilarityadds")
+        expect(tables.first.locator("tbody th").first).to_contain_text("kind=b 1")
+        expect(tables.nth(1).locator("caption")).to_contain_text("runner-up")
     assert visit.faults == []

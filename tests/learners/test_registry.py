@@ -6,6 +6,8 @@ import pytest
 from pydantic import ValidationError
 from specs import name, specs
 
+from learners.description import describe
+from learners.dual.learner import KernelLearner
 from learners.registry import COMPOSITIONS, KINDS, LEARNERS, kind_class, make
 
 
@@ -76,6 +78,18 @@ def test_a_base_may_be_a_shorthand_at_any_depth():
         ({"kind": "averaged", "base": "pax:C=1"}, "averaged: base: unknown learner 'pax'; did you mean 'pa"),
         ({"kind": "averaged", "base": "pa1:D=1"}, "averaged: base: pa1 has no parameter 'D'"),
         ({"kind": "averaged"}, "averaged: base: Field required"),
+        (
+            {"kind": "averaged", "base": "k-perceptron"},
+            "averaged: base: k-perceptron stores rows and has no weights to average: take k-averaged",
+        ),
+        (
+            {"kind": "selected", "base": "k-perceptron"},
+            "selected: base: k-perceptron stores rows and has no weights to select from: leave selected out",
+        ),
+        (
+            {"kind": "scaled", "base": {"kind": "averaged", "base": "k-perceptron"}},
+            "scaled: base: averaged: base: k-perceptron stores rows",
+        ),
         ({"kind": "one_vs_rest", "max_classes": 1, "base": "pa"}, "one_vs_rest: max_classes: Input should be greater"),
         ({"kind": 3}, "a learner is a mapping with a kind, or a shorthand such as pa1:C=0.1, not a dict"),
         ({}, "a learner is a mapping with a kind"),
@@ -118,3 +132,14 @@ def test_a_rule_with_its_own_bias_needs_the_bias_slot_however_deep(outer, leaf):
     learner.settled(Layout(dense=True, bias=True))
     with pytest.raises(ValueError, match="set features"):
         learner.settled(Layout(dense=True, bias=False))
+
+
+def test_the_kernel_form_of_a_rule_is_a_family_of_its_own():
+    told = {kind: describe(kind) for kind in KINDS}
+    assert told["k-perceptron"]["family"] == "kernel perceptron"
+    assert told["perceptron"]["family"] == "perceptron"
+    assert told["scaled"]["family"] == "composition"
+    for kind, entry in told.items():
+        assert entry["family"].startswith("kernel ") == issubclass(kind_class(kind), KernelLearner)
+        assert entry["paper"], kind
+        assert all(parameter["help"] for parameter in entry["parameters"]), kind

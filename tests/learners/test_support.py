@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import bracketed
 
-from learners.batch import NO_TREE, Batch, Trees
+from learners.batch import NO_TREE, Batch
 from learners.dual.brackets import flattened
-from learners.dual.decisive import stored_rows
+from learners.dual.decisive import stored_row
+from learners.dual.similarity import kernel_scores
 from learners.dual.support import add, drop, fresh_support, possible, room
 from learners.registry import make
 from learners.state import flatten, restore
@@ -25,11 +26,17 @@ def row(seed):
     return Batch.from_rows([(bias + slots, [1.0] * len(bias) + rng.normal(size=len(slots)).tolist())], trees=tree)
 
 
-def same(X, rows):
-    """Whether a batch holds these rows, apart from the bias."""
+def same(support, rows):
+    """Whether a set holds these rows, apart from the bias."""
     bare = [(part.indices[part.indices > 0], part.values[part.indices > 0]) for part in rows]
-    wanted = Batch.from_rows(bare, trees=Trees.joined([part.trees for part in rows]))
-    return all(np.array_equal(a, flatten(wanted)[path]) for path, a in flatten(X).items())
+    wanted = [Batch.from_rows([row], trees=part.trees) for row, part in zip(bare, rows, strict=True)]
+    pairs = [(flatten(stored_row(support, i)), flatten(one)) for i, one in enumerate(wanted)]
+    return all(np.array_equal(array, one[path]) for stored, one in pairs for path, array in stored.items())
+
+
+def stored(support, X, a):
+    square = float(sum(value * value for value in X.values[X.indices > 0]))
+    add(support, X, 0, a, square, 0.5)
 
 
 STEPS = st.lists(st.one_of(st.integers(0, 200), st.integers(-ROWS, -1)), max_size=30)
@@ -47,14 +54,14 @@ def test_rows_are_kept_in_order_and_what_is_free_is_zero(steps):
                 drop(support, len(kept) + step)
                 del kept[step]
         elif room(support, X, 0):
-            add(support, X, 0, float(len(kept) + 1), float(step), 0.5)
+            stored(support, X, float(len(kept) + 1))
             kept.append(X)
         else:
             entries = sum((part.indices > 0).sum() for part in [*kept, X])
             nodes = sum(part.trees.productions.size for part in [*kept, X])
             assert len(kept) == ROWS or entries > ENTRIES or nodes > NODES
         assert possible(support)
-        assert same(stored_rows(support), kept)
+        assert same(support, kept)
         assert support.size[0] == len(kept)
     whole = {path: array.copy() for path, array in flatten(support).items()}
     back = restore(fresh_support(DIM, ROWS, ENTRIES, NODES), whole)
@@ -65,8 +72,32 @@ def test_rows_are_kept_in_order_and_what_is_free_is_zero(steps):
 def filled():
     support = fresh_support(DIM, ROWS, ENTRIES, NODES)
     for seed in (5, 6, 7):
-        add(support, row(seed), 0, 1.0, 1.0, 1.0)
+        stored(support, row(seed), 1.0)
     return support
+
+
+MESS = st.tuples(
+    st.integers(0, 10**6), st.integers(0, 10**6), st.sampled_from([-(2**62), -1, 0, 1, 3, 7, 2**62, np.nan])
+)
+CHANGED = [path for path, array in flatten(filled()).items() if array.size and path != "dim"]
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(mess=st.lists(MESS, min_size=1, max_size=3))
+def test_what_is_taken_for_a_set_can_be_worked_with(mess):
+    """Whatever was written into it: a kernel that runs over it without bounds checks stays inside."""
+    support = filled()
+    for which, place, value in mess:
+        path = CHANGED[which % len(CHANGED)]
+        array = getattr(support.trees if path.startswith("trees/") else support, path.removeprefix("trees/"))
+        if np.isfinite(value) or array.dtype == np.float64:
+            array[place % array.size] = value
+    if possible(support):
+        K = make("k-perceptron:kernel=tree+rbf,gamma=1,width=4").function()
+        assert np.isfinite(kernel_scores(support, K, row(3))).all()
+        while support.size[0]:
+            drop(support, 0)
+        assert same(support, [])
 
 
 @pytest.mark.parametrize(
@@ -79,8 +110,20 @@ def filled():
         ("dim", 0, 3),
         ("ends", 1, ENTRIES + 1),
         ("ends", 3, ENTRIES + 1),
+        ("ends", 3, -(2**62)),
         ("slots", 0, DIM),
         ("slots", 0, 0),
+        ("slots", 1, 1),
+        ("values", 0, np.nan),
+        ("values", 0, 100.0),
+        ("a", 0, np.nan),
+        ("a", 1, -np.inf),
+        ("squares", 0, np.nan),
+        ("squares", 1, 1e6),
+        ("tree_squares", 0, np.inf),
+        ("tree_squares", 0, -1.0),
+        ("trees/productions", 1, 2**62),
+        ("trees/order", 0, 1),
         ("trees/ends", 3, NODES + 1),
         ("trees/order", 0, NODES),
         ("trees/order", 0, -1),

@@ -37,7 +37,7 @@ def asked(capsys, *arguments) -> tuple[int, str, str]:
 class World:
     """Learns by hand what a learner would, so that every generation is known; large enough for deltas."""
 
-    def __init__(self, folder, redis_url, count=400) -> None:
+    def __init__(self, folder, redis_url, count=400, **changes) -> None:
         self.path = folder / "events.jsonl"
         self.path.write_text("\n".join(events(count)) + "\n")
         self.config = folder / "m.yaml"
@@ -48,7 +48,7 @@ class World:
             "label": {"positive": "spam", "negative": "ham"},
             "source": {"url": f"file://{self.path}"},
             "store": {"url": redis_url},
-        }
+        } | changes
         self.config.write_text(yaml.safe_dump(self.values))
         self.settings = load(self.config, {})
         self.log = log_name(self.settings.source.url)
