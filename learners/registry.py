@@ -41,6 +41,9 @@ LEARNERS = {
     "ftrl": "learners.linear.ftrl:Ftrl",
     "adagrad": "learners.linear.adagrad:Adagrad",
     "k-perceptron": "learners.dual.perceptron:KernelPerceptron",
+    "projectron": "learners.dual.projectron:Projectron",
+    "projectron++": "learners.dual.projectron:ProjectronPlus",
+    "forgetful-projectron": "learners.dual.forgetful:ForgetfulProjectron",
 }
 
 COMPOSITIONS = {
