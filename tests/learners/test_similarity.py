@@ -21,6 +21,7 @@ SHAPES = {
     "stretches that begin elsewhere": lambda _, i: range(1 + i % 3, 6 + i % 3),
     "stretches of many lengths": lambda _, i: range(1, 2 + i % 5),
     "as many slots, but other ones": lambda _, i: range(1, 6) if i % 2 else (1, 2, 3, 5, 6),
+    "as many slots up to the same one": lambda _, i: (1, 3, 4, 5, 6) if i % 2 else range(2, 7),
     "nothing": lambda _, __: (),
 }
 
