@@ -41,6 +41,9 @@ LEARNERS = {
     "ftrl": "learners.linear.ftrl:Ftrl",
     "adagrad": "learners.linear.adagrad:Adagrad",
     "k-perceptron": "learners.dual.perceptron:KernelPerceptron",
+    "forgetron": "learners.dual.forgetron:Forgetron",
+    "forgetron-tuned": "learners.dual.forgetron_tuned:TunedForgetron",
+    "forgetron-greedy": "learners.dual.forgetron_tuned:GreedyForgetron",
 }
 
 COMPOSITIONS = {

@@ -103,16 +103,23 @@ def _kept(support: Support, X: Batch, t: int) -> tuple[int, int, int, int]:
 @kernel
 def room(support: Support, X: Batch, t: int) -> bool:
     """Whether row t can be stored as things are."""
-    n, trees = support.size[0], support.trees
+    return room_without(support, X, t, 0, 0)
+
+
+@kernel
+def room_without(support: Support, X: Batch, t: int, start: int, stop: int) -> bool:
+    """Whether row t could be stored if rows start … stop−1 were gone."""
+    n, ends, trees = support.size[0], support.ends, support.trees
     first_entry, last_entry, first, last = _kept(support, X, t)
-    grown = trees.ends[n] + last - first
-    children = 0
+    rows = n - (stop - start)
+    taken = ends[n] - (ends[stop] - ends[start])
+    grown = trees.ends[n] - (trees.ends[stop] - trees.ends[start])
+    inner = trees.child_ends
+    children = inner[trees.ends[n]] - (inner[trees.ends[stop]] - inner[trees.ends[start]])
     if last > first:
-        children = X.trees.child_ends[last] - X.trees.child_ends[first]
-    fits = n < support.a.size and support.ends[n] + last_entry - first_entry <= support.slots.size
-    return bool(
-        fits and grown <= trees.productions.size and trees.child_ends[trees.ends[n]] + children <= trees.children.size
-    )
+        children += X.trees.child_ends[last] - X.trees.child_ends[first]
+    fits = rows < support.a.size and taken + last_entry - first_entry <= support.slots.size
+    return bool(fits and grown + last - first <= trees.productions.size and children <= trees.children.size)
 
 
 @kernel
