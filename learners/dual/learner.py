@@ -155,6 +155,21 @@ class UnboundedLearner(KernelLearner):
         return self.max_support
 
 
+class WeighingLearner(UnboundedLearner):
+    """One whose rule can weigh an event: by its importance, times the cost of its class."""
+
+    J: float = Field(default=1.0, gt=0.0, le=1e6)
+    """Cost factor of the positive class: its events count J times."""
+
+    def weighs(self) -> bool:
+        return True
+
+    def learn_rows(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Learned:
+        if self.J != 1.0:
+            X = X._replace(weights=np.where(y > 0.0, self.J * X.weights, X.weights))
+        return super().learn_rows(state, X, y, memory)
+
+
 class BudgetLearner(KernelLearner):
     """One whose rule says what to do when the budget is full."""
 

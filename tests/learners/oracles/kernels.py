@@ -44,7 +44,14 @@ def trees(one, other, spec):
     """Σ Δ(n1, n2) over all pairs of inner nodes."""
     if one is None or other is None:
         return 0.0
-    return sum(delta(a, b, spec["lam"]) for a in inner(parsed(one)) for b in inner(parsed(other)))
+    pair = one, other, spec["lam"]
+    if pair not in COMPARED:
+        COMPARED[pair] = sum(delta(a, b, pair[2]) for a in inner(parsed(one)) for b in inner(parsed(other)))
+    return COMPARED[pair]
+
+
+COMPARED = {}
+"""The same few trees are asked for again and again."""
 
 
 def delta(a, b, lam):

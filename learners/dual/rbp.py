@@ -1,0 +1,113 @@
+"""The randomised budget perceptron. McKenna's thesis, section 3.2 (Cavallanti, Cesa-Bianchi & Gentile, 2007).
+
+Which row goes is drawn from the seed and the number of draws before, both in the state: the same events leave the same
+rows, wherever the stream is cut or taken up again.
+"""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from learners.batch import Array, Batch, Flags, Ints
+from learners.dual.learner import BudgetLearner
+from learners.dual.similarity import Kernel, Work, fresh_work, similarities, weighted
+from learners.dual.stored import stored_similarities
+from learners.dual.support import Support, add, drop, room
+from learners.kernels import kernel
+from learners.learner import DROPPED, MOVED
+
+RECOMPUTED = 16
+"""‖f‖² is computed anew once per so many draws and row of the budget, for what rounding has left in it."""
+
+
+class State(NamedTuple):
+    support: Support
+    square: Array
+    """‖f‖²."""
+    updates: Ints
+    dropped: Ints
+    seed: Ints
+    draws: Ints
+
+
+class RandomBudgetPerceptron(BudgetLearner):
+    """Choose it on a budget where all that is wanted is speed: it asks nothing of the row that it drops."""
+
+    kind: Literal["rbp"] = "rbp"
+    rule = "k-perceptron; with a full budget a row drawn at random goes first"
+    seed: int = Field(default=0, ge=0, lt=1 << 63)
+    """Of the draws."""
+
+    def fresh(self, support: Support) -> State:
+        zero = np.zeros(1, np.int64)
+        return State(support, np.zeros(1), zero, zero.copy(), np.array([self.seed]), zero.copy())
+
+    def run(self, state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
+        return _learn(state, K, X, y)
+
+
+@kernel
+def _learn(state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
+    scores, moved = np.empty(y.size), np.zeros(y.size, np.uint8)
+    support, square = state.support, state.square
+    work = fresh_work(support)
+    spare = Work(np.empty(support.a.size), work.spread)
+    for t in range(y.size):
+        me = similarities(support, K, X, t, work)
+        f = weighted(support, work.k)
+        scores[t] = f
+        if X.weights[t] == 0.0 or y[t] * f > 0.0 or me.k <= 0.0:
+            continue
+        if not _storable(support, X, t):
+            moved[t] = DROPPED
+            continue
+        while not room(support, X, t):
+            _forget(state, K, drawn(state.seed, state.draws, support.size[0]), work.k, spare)
+        f = weighted(support, work.k)
+        square[0] = max(0.0, square[0] + 2.0 * y[t] * f + me.k)
+        add(support, X, t, y[t], me.square, me.tree)
+        moved[t] = MOVED
+    return scores, moved
+
+
+@kernel
+def _storable(support: Support, X: Batch, t: int) -> bool:
+    """Whether row t would fit into the empty set."""
+    s = support
+    none = np.zeros(1, np.int64)
+    return room(Support(s.dim, none, s.a, s.ends, s.slots, s.values, s.squares, s.tree_squares, s.trees), X, t)
+
+
+@kernel
+def _forget(state: State, K: Kernel, r: int, k: Array, spare: Work) -> None:
+    """Drop row r, also from the newcomer's similarities k."""
+    support, square = state.support, state.square
+    own = stored_similarities(support, K, r, spare)
+    a, f = support.a[r], weighted(support, spare.k)
+    square[0] = max(0.0, square[0] - 2.0 * a * f + a * a * own)
+    drop(support, r)
+    for i in range(r, support.size[0]):
+        k[i] = k[i + 1]
+    if state.draws[0] % (RECOMPUTED * support.a.size) == 0:
+        square[0] = _exact_square(support, K, spare)
+
+
+@kernel
+def _exact_square(support: Support, K: Kernel, spare: Work) -> float:
+    """‖f‖² = Σ a_r·f(x_r)."""
+    total = 0.0
+    for r in range(support.size[0]):
+        stored_similarities(support, K, r, spare)
+        total += support.a[r] * weighted(support, spare.k)
+    return max(0.0, total)
+
+
+@kernel
+def drawn(seed: Ints, draws: Ints, n: int) -> int:
+    """One of 0 … n−1, all as likely: the next draw of SplitMix64 (Steele, Lea & Flood, 2014)."""
+    draws[0] += 1
+    z = np.uint64(seed[0]) + np.uint64(draws[0]) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return int((z ^ (z >> np.uint64(31))) % np.uint64(n))

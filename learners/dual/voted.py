@@ -1,0 +1,106 @@
+"""The voted kernel perceptron. McKenna's thesis, section 3.1.2 and algorithm 4 (Freund & Schapire, 1999).
+
+The thesis prints the sum of the votes; here it is divided by their number, so that it stays between −1 and 1. Labels
+are the same, but calibration has something to hold on to, and in one-vs-rest no class wins by its longer past.
+"""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from learners.batch import Array, Batch, Flags, Ints
+from learners.dual.decisive import influences
+from learners.dual.learner import WeighingLearner
+from learners.dual.similarity import Kernel, fresh_work, similarities, weighted
+from learners.dual.support import Support, add, room
+from learners.influences import Influences
+from learners.kernels import LARGEST_WEIGHT, kernel
+from learners.learner import DROPPED, MOVED
+
+
+class State(NamedTuple):
+    support: Support
+    square: Array
+    """‖v‖² of the current hypothesis."""
+    updates: Ints
+    dropped: Ints
+    votes: Ints
+    """c of the hypothesis that each stored row made of the one before."""
+
+    def used(self) -> dict[str, tuple[int, ...]]:
+        return {"votes": (int(self.support.size.max()),)}
+
+
+class KernelVoted(WeighingLearner):
+    """Choose it to count opinions and not their strength, so that no few large rows decide."""
+
+    kind: Literal["k-voted"] = "k-voted"
+    rule = "k-perceptron's hypotheses v_i; score Σ c_i·(±1)/Σ c_i, +1 where v_i(x) ≥ 0, c_i as k-averaged"
+
+    def fresh(self, support: Support) -> State:
+        zero = np.zeros(1, np.int64)
+        return State(support, np.zeros(1), zero, zero.copy(), np.zeros(self.rows(), np.int64))
+
+    def score_rows(self, state: State, X: Batch) -> Array:
+        return _scores(state.support, state.votes, self.function(), X)
+
+    def answering(self, state: State) -> tuple[Array, float]:
+        """As if it averaged: a row counts as often as the hypotheses it is in."""
+        a, constant = super().answering(state)
+        counted = np.cumsum(state.votes[: a.size][::-1])[::-1]
+        return a * counted / max(1, state.votes.sum()), constant
+
+    def influences(self, state: State, X: Batch | None, column: int, most: int) -> Influences:
+        del column
+        a, constant = self.answering(state)
+        return influences(state.support, self.function(), X, a, constant, most, exact=False)
+
+    def run(self, state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
+        return _learn(state, K, X, y)
+
+
+@kernel
+def _vote(support: Support, votes: Ints, k: Array) -> float:
+    """Σ c_i·(±1)/Σ c_i; v_{i+1}(x) = v_i(x) + a_i·K(x_i, x)."""
+    v, balance, cast = 0.0, 0, 0
+    for i in range(support.size[0]):
+        v += support.a[i] * k[i]
+        balance += votes[i] if v >= 0.0 else -votes[i]
+        cast += votes[i]
+    return balance / cast if cast > 0 else 0.0
+
+
+@kernel
+def _scores(support: Support, votes: Ints, K: Kernel, X: Batch) -> Array:
+    scores = np.empty(X.weights.size)
+    work = fresh_work(support)
+    for t in range(scores.size):
+        similarities(support, K, X, t, work)
+        scores[t] = _vote(support, votes, work.k)
+    return scores
+
+
+@kernel
+def _learn(state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
+    scores, moved = np.empty(y.size), np.zeros(y.size, np.uint8)
+    support, square, votes = state.support, state.square, state.votes
+    work = fresh_work(support)
+    for t in range(y.size):
+        me = similarities(support, K, X, t, work)
+        scores[t] = _vote(support, votes, work.k)
+        f = weighted(support, work.k)  # alg. 4: what the most recent hypothesis says decides
+        a = X.weights[t] * y[t]  # importance is that of the new row; every event counts 1 for its hypothesis
+        if a == 0.0:
+            continue
+        n = support.size[0]
+        if y[t] * f > 0.0:
+            votes[n - 1] += 1
+        elif me.k > 0.0:
+            moved[t] = DROPPED
+            grown = square[0] + 2.0 * a * f + a * a * me.k
+            if abs(a) <= LARGEST_WEIGHT and grown < np.inf and room(support, X, t):
+                add(support, X, t, a, me.square, me.tree)
+                square[0] = max(0.0, grown)
+                votes[n] = 1
+                moved[t] = MOVED
+    return scores, moved

@@ -1,0 +1,45 @@
+"""Stored rows compared with the set they are in, against kernels written from the thesis."""
+
+import numpy as np
+import pytest
+from oracles.kernels import kernel
+from specs import FIRST, ROOM, built, choices, name
+from streams import SMALL, labels, seeded, suited, texts
+from test_oracles import dense
+from test_oracles_dual import Row
+
+from learners.dual.similarity import fresh_work
+from learners.dual.stored import stored_similarities
+from learners.state import state_digest
+
+EVENTS = 40
+
+
+@pytest.mark.parametrize("dim", [SMALL, 40])
+@pytest.mark.parametrize("learner", [made for spec in choices(FIRST) if (made := built(spec))], ids=name)
+def test_a_stored_row_is_compared_with_all_of_the_set(learner, dim):
+    stream = suited(learner, seeded(5, EVENTS, dim))
+    state, y = learner.init(dim), labels(learner, stream)
+    kept = [t for t in range(EVENTS) if moved(learner, state, stream.X.rows(t, t + 1), y[t : t + 1])]
+    rows = [with_tree(dense(stream)[t], texts(EVENTS)[t]) for t in kept]
+    assert len(rows) == state.support.size[0] > ROOM / 2
+    before, K, work = state_digest(state), kernel(learner.model_dump()), fresh_work(state.support)
+    for r, row in enumerate(rows):
+        own = stored_similarities(state.support, learner.function(), r, work)
+        assert own == work.k[r]
+        wanted = [K(other, row) for other in rows]
+        assert np.allclose(work.k[: len(rows)], wanted, rtol=1e-12, atol=1e-12 * max(wanted))
+        assert not work.spread.any()
+    assert state_digest(state) == before
+
+
+def moved(learner, state, X, y):
+    before = learner.updates(state)
+    learner.learn(state, X, y)
+    return learner.updates(state) > before
+
+
+def with_tree(x, tree):
+    row = x.view(Row)
+    row.tree = tree
+    return row
