@@ -38,18 +38,21 @@ check: install   ## format, lint, types, import rules, Prometheus' files
 bench: install   ## events per second of decoder, learners and the whole loop; pauses of checkpoints
 	$(BIN)/python -m tests.bench.loop
 	$(BIN)/onepass bench learners $(ARGS)
+	$(BIN)/onepass bench kernels $(ARGS)
 	$(BIN)/onepass bench checkpoint $(ARGS)
 
 chaos: install   ## faults in numbers, 75 minutes; one part: make chaos PART=kill; writes docs/reliability.md
 	$(BIN)/python -m tests.chaos.run $(PART) $(ARGS)
 
-papers: install  ## Bollegala's heart data, Carvalho & Cohen's movie reviews; needs ONEPASS_DATA
+papers: install  ## McKenna's tables, Bollegala's heart data, Carvalho & Cohen's movie reviews; needs ONEPASS_DATA
 	@test -n "$$ONEPASS_DATA" || { echo "set ONEPASS_DATA to the folder of the data sets"; exit 2; }
 	@echo "Bollegala, table 2: GN 0.870 accuracy on the 54 held-out rows"
 	$(BIN)/onepass replay "$$ONEPASS_DATA/bollegala/heart.train.svm.gz" --test "$$ONEPASS_DATA/bollegala/heart.test.svm.gz" \
 	    --learner sgd-log:horizon=216 --learner pa1:C=0.01 --scale gn --shuffle 0 $(ARGS)
 	@echo "Carvalho & Cohen: MBW ahead of the other online learners on movie reviews"
 	$(BIN)/python -m tests.bench.movies
+	@echo "McKenna: tables 5.1, 5.2, 6.1 and 6.2"
+	$(BIN)/onepass papers
 
 lock:            ## write requirements.lock anew from pyproject.toml; needs uv
 	uv pip compile --universal --generate-hashes --python-version 3.11 --extra dev --extra fast --extra bench --extra plot \

@@ -26,6 +26,7 @@ COMMANDS = {
     "checkpoints": ("service.cli.checkpoints", "versions of a model: list, compare, go back, carry, freeze"),
     "keys": ("service.cli.keys", "keys of the HTTP side: make, list, remove"),
     "bench": ("service.cli.bench", "measured claims: what an event, a checkpoint and serving an answer cost"),
+    "papers": ("service.cli.papers", "the papers' experiments run again, ours beside the printed figures"),
     "learners": ("service.cli.learners", "every learner, with its parameters and its paper"),
 }
 

@@ -120,49 +120,69 @@ def similarities(support: Support, K: Kernel, X: Batch, t: int, work: Work) -> S
 @kernel
 def _compare_rows(support: Support, K: Kernel, X: Batch, t: int, square: float, work: Work) -> None:
     first, last = entries(X, t)
-    spread, ends, slots, values = work.spread, support.ends, support.slots, support.values
     for i in range(first, last):
-        spread[X.indices[i]] = X.values[i]
+        work.spread[X.indices[i]] = X.values[i]
+    _products(support.ends, support.slots, support.values, support.size[0], work.spread, work.k)
+    for i in range(first, last):
+        work.spread[X.indices[i]] = 0.0
     for i in range(support.size[0]):
-        dot = product(slots, values, ends[i], ends[i + 1], spread)
-        work.k[i] = _weighed(K, dot, support.squares[i], square)
-    for i in range(first, last):
-        spread[X.indices[i]] = 0.0
+        work.k[i] = _weighed(K, work.k[i], support.squares[i], square)
 
 
 @kernel
-def product(slots: Ints, values: Array, first: int, last: int, spread: Array) -> float:
-    """Inner product of a stored row with the one that is spread out, in eight sums so that none waits for the last.
+def _products(ends: Ints, slots: Ints, values: Array, n: int, spread: Array, k: Array) -> None:
+    """x_i·x of every stored row, summed from left to right however rows are taken together.
 
-    A row without gaps, the usual one of columns, is read without its slots.
+    Four at a time, one of each quarter of the set: sums do not wait for each other, and memory comes in four streams.
     """
-    p0 = p1 = p2 = p3 = p4 = p5 = p6 = p7 = 0.0
-    stop = first + (last - first) // 8 * 8
-    if first < last and slots[last - 1] - slots[first] == last - 1 - first:
-        x = spread[slots[first] : slots[first] + last - first]
-        v = values[first:last]
-        for i in range(0, stop - first, 8):
-            p0 += v[i] * x[i]
-            p1 += v[i + 1] * x[i + 1]
-            p2 += v[i + 2] * x[i + 2]
-            p3 += v[i + 3] * x[i + 3]
-            p4 += v[i + 4] * x[i + 4]
-            p5 += v[i + 5] * x[i + 5]
-            p6 += v[i + 6] * x[i + 6]
-            p7 += v[i + 7] * x[i + 7]
-    else:
-        for i in range(first, stop, 8):
-            p0 += values[i] * spread[slots[i]]
-            p1 += values[i + 1] * spread[slots[i + 1]]
-            p2 += values[i + 2] * spread[slots[i + 2]]
-            p3 += values[i + 3] * spread[slots[i + 3]]
-            p4 += values[i + 4] * spread[slots[i + 4]]
-            p5 += values[i + 5] * spread[slots[i + 5]]
-            p6 += values[i + 6] * spread[slots[i + 6]]
-            p7 += values[i + 7] * spread[slots[i + 7]]
-    for i in range(stop, last):
-        p0 += values[i] * spread[slots[i]]
-    return ((p0 + p1) + (p2 + p3)) + ((p4 + p5) + (p6 + p7))
+    quarter = n // 4
+    for i in range(quarter):
+        if _alike(ends, slots, i, quarter):
+            _four(ends, slots, values, i, quarter, spread, k)
+        else:
+            for row in range(i, 4 * quarter, quarter):
+                k[row] = _product(slots, values, ends[row], ends[row + 1], spread)
+    for row in range(4 * quarter, n):
+        k[row] = _product(slots, values, ends[row], ends[row + 1], spread)
+
+
+@kernel
+def _product(slots: Ints, values: Array, first: int, last: int, spread: Array) -> float:
+    total = 0.0
+    for entry in range(first, last):
+        total += values[entry] * spread[slots[entry]]
+    return total
+
+
+@kernel
+def _alike(ends: Ints, slots: Ints, i: int, quarter: int) -> bool:
+    """Whether row i of each quarter has the same slots without gaps, as rows of columns do."""
+    width = ends[i + 1] - ends[i]
+    if width == 0:
+        return False
+    start = slots[ends[i]]
+    for row in range(i, 4 * quarter, quarter):
+        first, last = ends[row], ends[row + 1] - 1
+        if last - first != width - 1 or slots[first] != start or slots[last] != start + width - 1:
+            return False
+    return True
+
+
+@kernel
+def _four(ends: Ints, slots: Ints, values: Array, i: int, quarter: int, spread: Array, k: Array) -> None:
+    """The inner products of row i of each quarter, which are alike."""
+    j0, j1, j2, j3 = i, i + quarter, i + 2 * quarter, i + 3 * quarter
+    start, width = slots[ends[i]], ends[i + 1] - ends[i]
+    x = spread[start : start + width]
+    r0, r1 = values[ends[j0] : ends[j0] + width], values[ends[j1] : ends[j1] + width]
+    r2, r3 = values[ends[j2] : ends[j2] + width], values[ends[j3] : ends[j3] + width]
+    p0 = p1 = p2 = p3 = 0.0
+    for j in range(width):
+        p0 += r0[j] * x[j]
+        p1 += r1[j] * x[j]
+        p2 += r2[j] * x[j]
+        p3 += r3[j] * x[j]
+    k[j0], k[j1], k[j2], k[j3] = p0, p1, p2, p3
 
 
 @kernel
@@ -170,13 +190,11 @@ def _compare_trees(support: Support, K: Kernel, X: Batch, t: int, tree: float, k
     first, last = nodes(X.trees, t)
     if first == last:
         return
-    largest = 0
-    for i in range(support.size[0]):
-        largest = max(largest, support.trees.ends[i + 1] - support.trees.ends[i])
-    scratch = np.empty((last - first) * largest)
-    for i in range(support.size[0]):
-        alike = common(X.trees, t, support.trees, i, K.lam, scratch)
-        k[i] += K.tree_weight * (normalised(alike, tree, support.tree_squares[i]) if K.trees_normalised else alike)
+    alike = np.empty(support.size[0])
+    common(X.trees, t, support.trees, 0, alike.size, K.lam, alike)
+    for i in range(alike.size):
+        likeness = normalised(alike[i], tree, support.tree_squares[i]) if K.trees_normalised else alike[i]
+        k[i] += K.tree_weight * likeness
 
 
 @kernel

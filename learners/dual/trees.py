@@ -1,7 +1,7 @@
 """The syntactic tree kernel, and trees as flat arrays. McKenna's thesis, section 2.5 (Collins & Duffy, 2002).
 
 Only inner nodes are kept; a word is part of its parent's production. Nodes of a tree are ordered by production, so that
-partners are found by bisection; `order` names them children first, so that every Δ is there when it is asked for.
+those of one production lie together; `order` names them children first, so that every Δ is there when it is asked for.
 """
 
 import math
@@ -21,50 +21,67 @@ def nodes(trees: Trees, t: int) -> tuple[int, int]:
 
 
 @kernel
-def common(one: Trees, i: int, other: Trees, j: int, lam: float, scratch: Array) -> float:
-    """K of tree i of the one and tree j of the other: Σ Δ over all pairs of nodes with equal productions.
+def common(one: Trees, i: int, others: Trees, start: int, stop: int, lam: float, k: Array) -> None:
+    """Put K of tree i of the one with trees start … stop−1 of the others into k: Σ Δ over nodes with equal productions.
 
-    The scratch has room for every pair of nodes; of pairs with different productions it is never read.
+    All pairs in one function and arrays by names of their own: a call for each would cost as much as the pair itself.
     """
     first, last = nodes(one, i)
-    start, stop = nodes(other, j)
-    width = stop - start
-    total = 0.0
-    for place in range(first, last):
-        here = one.order[place]
-        production = one.productions[first + here]
-        partner = _lowest(other.productions, start, stop, production)
-        while partner < stop and other.productions[partner] == production:
-            delta = lam
-            a, b = one.child_ends[first + here], other.child_ends[partner]
-            both = min(one.child_ends[first + here + 1] - a, other.child_ends[partner + 1] - b)  # equal, by production
-            for child in range(both):
-                mine, theirs = one.children[a + child], other.children[b + child]
-                if one.productions[first + mine] == other.productions[start + theirs]:
-                    delta *= 1.0 + scratch[mine * width + theirs]  # Δ = λ·Π(1 + Δ(children))
-            scratch[here * width + partner - start] = delta
-            total += delta
-            partner += 1
-    return total
+    productions, child_ends, children = one.productions[first:last], one.child_ends[first : last + 1], one.children
+    ends, order, their_productions = others.ends, others.order, others.productions
+    their_child_ends, their_children = others.child_ends, others.children
+    table, size = _places(productions), last - first
+    widest = 0
+    for j in range(start, stop):
+        widest = max(widest, ends[j + 1] - ends[j])
+    deltas = np.empty(size * widest)  # of pairs with different productions it is never read
+    for j in range(start, stop):
+        begin, end = ends[j], ends[j + 1]
+        total = 0.0
+        for turn in range(begin, end):
+            there = order[turn]
+            production = their_productions[begin + there]
+            slot = production & (table.size - 1)
+            while table[slot] >= 0 and productions[table[slot]] != production:
+                slot = (slot + 1) & (table.size - 1)
+            here = table[slot]
+            while 0 <= here < size and productions[here] == production:
+                delta = lam
+                a, b = child_ends[here], their_child_ends[begin + there]
+                both = min(child_ends[here + 1] - a, their_child_ends[begin + there + 1] - b)  # equal, by production
+                for child in range(both):
+                    mine, theirs = children[a + child], their_children[b + child]
+                    if productions[mine] == their_productions[begin + theirs]:
+                        delta *= 1.0 + deltas[theirs * size + mine]  # Δ = λ·Π(1 + Δ(children))
+                deltas[there * size + here] = delta
+                total += delta
+                here += 1
+        k[j - start] = total
 
 
 @kernel
-def _lowest(productions: Ints, start: int, stop: int, production: int) -> int:
-    """The first node of [start, stop) whose production is not below this one."""
-    while start < stop:
-        middle = (start + stop) // 2
-        if productions[middle] < production:
-            start = middle + 1
-        else:
-            stop = middle
-    return start
+def _places(productions: Ints) -> Ints:
+    """Where each production is first, as a table with open addressing; −1 where nothing is."""
+    size = 4
+    while size < 4 * productions.size:
+        size *= 2
+    table = np.full(size, -1)
+    for place in range(productions.size):
+        if place > 0 and productions[place - 1] == productions[place]:
+            continue
+        slot = productions[place] & (size - 1)  # a production is a hash, so its lowest bits are as good as any
+        while table[slot] >= 0:
+            slot = (slot + 1) & (size - 1)
+        table[slot] = place
+    return table
 
 
 @kernel
 def own(trees: Trees, t: int, lam: float) -> float:
     """K(T, T)."""
-    first, last = nodes(trees, t)
-    return common(trees, t, trees, t, lam, np.empty((last - first) * (last - first)))
+    k = np.empty(1)
+    common(trees, t, trees, t, t + 1, lam, k)
+    return float(k[0])
 
 
 @kernel

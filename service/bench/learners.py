@@ -1,4 +1,4 @@
-"""`onepass bench learners`: what an event costs each learner, beside its peers and as the dimension grows."""
+"""`onepass bench learners`: what an event costs each linear learner, beside its peers and as the dimension grows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from learners.batch import Array, Batch
+from learners.dual.learner import KernelLearner
 from learners.learner import Learner
 from learners.registry import LEARNERS, kind_class, make
 from learners.state import flatten
@@ -14,6 +15,11 @@ from service.bench.report import Bar, document, interleaved
 
 NOT_O_NNZ = {"pa-l1"}
 """Needs all of its weights for a step."""
+
+
+def linear_kinds() -> list[str]:
+    """All but those that store rows, whose events cost more the more rows there are."""
+    return [kind for kind in LEARNERS if not issubclass(kind_class(kind), KernelLearner)]
 
 
 def bench_learners(*, quick: bool) -> dict[str, Any]:
@@ -83,7 +89,7 @@ def _speeds(X: Batch, y: Array, *, dim: int, rounds: int, peer_rows: int) -> dic
     def add(name: str, rows: int, job: Callable[[], object]) -> None:
         jobs[name], counts[name] = job, rows
 
-    for kind in LEARNERS:
+    for kind in linear_kinds():
         rows = X.size if kind not in NOT_O_NNZ else peer_rows
         add(f"onepass {kind}", rows, _job(settled(kind), X.rows(0, rows), y[:rows], dim))
     scaled = make({"kind": "scaled", "center": dim < 4096, "base": "pa1"})
@@ -108,7 +114,7 @@ def _speeds(X: Batch, y: Array, *, dim: int, rounds: int, peer_rows: int) -> dic
 def _by_dimension(rows: int, rounds: int) -> dict[str, dict[str, float]]:
     """Microseconds per event at four dimensions, the memory touched before."""
     table: dict[str, dict[str, float]] = {}
-    for kind in LEARNERS:
+    for kind in linear_kinds():
         if kind in NOT_O_NNZ:
             continue
         jobs = {}

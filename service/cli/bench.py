@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from service.bench.checkpoint import bench_checkpoint
 from service.bench.drift import bench_drift
+from service.bench.kernels import bench_kernels
 from service.bench.learners import bench_learners
 from service.bench.peers import installed
 from service.bench.serve import bench_serve
@@ -24,8 +25,13 @@ class Bench(NamedTuple):
 BENCHES = {
     "learners": Bench(
         bench_learners,
-        "events/s of every learner beside River and Vowpal Wabbit, on 10 dense columns and on 60 tokens; "
+        "events/s of every linear learner beside River and Vowpal Wabbit, on 10 dense columns and on 60 tokens; "
         "and what an event costs as the slots grow from 2^12 to 2^24",
+    ),
+    "kernels": Bench(
+        bench_kernels,
+        "what a row costs that is scored against 5,000 stored ones by an RBF kernel, beside NumPy; and pairs of trees "
+        "per second beside a plain recursion, of real questions where ONEPASS_DATA names the data; 1 minute",
     ),
     "checkpoint": Bench(
         bench_checkpoint,

@@ -1,0 +1,169 @@
+"""`onepass bench kernels`: what comparing a row or a tree with a large support set costs, beside the plain ways."""
+
+import gzip
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from learners.batch import Batch, Trees
+from learners.dual.brackets import TOKENS, flattened
+from learners.dual.support import add
+from learners.registry import make
+from service.bench.report import Bar, document, interleaved
+
+STORED, COLUMNS, SCORED = 5_000, 128, 16
+QUESTIONS = "trec_qc_deptrees.jsonl.gz"
+LAM = 0.4
+
+ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+"""What keeps NumPy's matrix product to one thread; read when NumPy is loaded, so it takes a process of its own."""
+
+Node = tuple[str, tuple[str, ...], tuple["Node", ...]]
+"""A label, the labels of all children, and those of them that are inner nodes; a bracket is before an inner one."""
+
+
+def bench_kernels(*, quick: bool) -> dict[str, Any]:
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    try:
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            rows = pool.submit(rbf, 50 if quick else 400).result()
+            trees = pool.submit(tree_pairs, 20 if quick else 100, 3 if quick else 7).result()
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+    bars = [
+        Bar("RBF, one row against 5,000 of 128 columns, times NumPy's product and exp", rows["ratio"], "<=", 2.0),
+        Bar("tree kernel, pairs per second, times a plain recursion", trees["ratio"], ">=", 50.0),
+    ]
+    return document({"microseconds_per_row": rows, "pairs_of_trees_per_second": trees}, bars)
+
+
+def rbf(rounds: int) -> dict[str, float]:
+    """Microseconds per scored row: ours, and NumPy's on the same numbers, in turns."""
+    draws = np.random.default_rng(0)
+    A, Q = draws.normal(size=(STORED, COLUMNS)), draws.normal(size=(SCORED, COLUMNS))
+    gamma = 1.0 / COLUMNS
+    learner = make(f"k-perceptron:gamma={gamma},width={COLUMNS},max_support={STORED}")
+    state = learner.init(COLUMNS + 1)
+    X = _columns(A)
+    squares = (A * A).sum(axis=1)
+    for t in range(STORED):
+        add(state.support, X, t, 1.0 if t % 2 else -1.0, squares[t], 0.0)
+    a, rows = state.support.a.copy(), _columns(Q)
+
+    def plain() -> list[float]:
+        return [float(np.exp(-gamma * (squares - 2.0 * (A @ x) + x @ x)) @ a) for x in Q]
+
+    if not np.allclose(learner.scores(state, rows), plain(), rtol=1e-9, atol=1e-9):
+        raise RuntimeError("the two ways do not agree: there is nothing to compare")
+    taken = interleaved({"onepass": lambda: learner.scores(state, rows), "numpy": plain}, rounds)
+    micros = {name: 1e6 * seconds / SCORED for name, seconds in taken.items()}
+    return {**micros, "ratio": micros["onepass"] / micros["numpy"]}
+
+
+def _columns(A: np.ndarray) -> Batch:
+    rows, columns = A.shape
+    slots = np.tile(np.arange(columns + 1, dtype=np.int32), rows)
+    values = np.column_stack([np.ones(rows), A]).ravel()
+    return Batch(np.arange(0, (columns + 1) * rows + 1, columns + 1), slots, values, np.ones(rows))
+
+
+def tree_pairs(few: int, rounds: int) -> dict[str, float]:
+    """Pairs per second: ours of a tree with 2,000 stored ones, a plain recursion of few with few."""
+    texts = _questions() or _generated()
+    stored, asked = texts[:2000], texts[2000 : 2000 + few]
+    learner = make("k-perceptron:kernel=tree,gamma=1,width=1,normalise=none,max_support=2000")
+    state = learner.init(1)
+    X = _trees(stored)
+    for t in range(len(stored)):
+        add(state.support, X, t, 1.0, 0.0, 0.0)
+    rows = _trees(asked)
+    nodes = [[inner(parsed(text)) for text in part] for part in (asked, stored[:few])]
+
+    def plain() -> list[float]:
+        return [sum(plain_kernel(one, other) for other in nodes[1]) for one in nodes[0]]
+
+    state.support.size[0] = few
+    if not np.allclose(learner.scores(state, rows), plain(), rtol=1e-9):
+        raise RuntimeError("the two ways do not agree: there is nothing to compare")
+    state.support.size[0] = len(stored)
+    jobs: dict[str, Callable[[], object]] = {"onepass": lambda: learner.scores(state, rows), "recursion": plain}
+    taken = interleaved(jobs, rounds)
+    fast, slow = len(stored) * few / taken["onepass"], few * few / taken["recursion"]
+    return {"onepass": fast, "recursion": slow, "ratio": fast / slow}
+
+
+def _trees(texts: list[str]) -> Batch:
+    trees = Trees.joined([flattened(text, 1000) for text in texts])
+    return Batch.from_rows([((), ())] * len(texts), trees=trees)
+
+
+def _questions() -> list[str]:
+    """Parses of real questions, where the data sets are."""
+    path = Path(os.environ.get("ONEPASS_DATA", ""), QUESTIONS)
+    if not path.exists():
+        return []
+    with gzip.open(path) as lines:
+        return [msgspec.json.decode(line)["grct"] for line in lines]
+
+
+def _generated() -> list[str]:
+    """Trees about as large, over few labels and many words."""
+    draws = np.random.default_rng(0)
+
+    def node(depth: int) -> str:
+        label = "ABCDEFGH"[draws.integers(8)]
+        if depth == 0 or draws.random() < 0.2:
+            return f"({label} w{draws.zipf(1.5) % 5000})"
+        return f"({label} {' '.join(node(depth - 1) for _ in range(draws.integers(1, 4)))})"
+
+    return [node(4) for _ in range(2100)]
+
+
+def parsed(text: str) -> Node:
+    """A bracketed tree as nested tuples."""
+    pieces = TOKENS.findall(text)
+    place = 0
+
+    def node() -> Node:
+        nonlocal place
+        label, place = pieces[place + 1], place + 2
+        names: list[str] = []
+        inside: list[Node] = []
+        while pieces[place] != ")":
+            if pieces[place] == "(":
+                child = node()
+                names.append("(" + child[0] if child[1] else child[0])
+                inside += [child] if child[1] else []
+            else:
+                names.append(pieces[place])
+                place += 1
+        place += 1
+        return label, tuple(names), tuple(inside)
+
+    return node()
+
+
+def inner(node: Node) -> list[Node]:
+    return [node, *(below for child in node[2] for below in inner(child))]
+
+
+def plain_kernel(one: list[Node], other: list[Node]) -> float:
+    """Σ Δ over all pairs of inner nodes, as it is written: Collins & Duffy, without a memory."""
+    return sum(delta(a, b) for a in one for b in other)
+
+
+def delta(a: Node, b: Node) -> float:
+    if a[0] != b[0] or a[1] != b[1]:
+        return 0.0
+    product = LAM
+    for mine, theirs in zip(a[2], b[2], strict=True):
+        product *= 1.0 + delta(mine, theirs)
+    return product
