@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -12,7 +13,7 @@ import msgspec
 import numpy as np
 
 from learners.batch import Batch, Trees
-from learners.dual.brackets import TOKENS, flattened
+from learners.dual.brackets import flattened
 from learners.dual.support import add
 from learners.registry import make
 from service.bench.report import Bar, document, interleaved
@@ -129,7 +130,7 @@ def _generated() -> list[str]:
 
 def parsed(text: str) -> Node:
     """A bracketed tree as nested tuples."""
-    pieces = TOKENS.findall(text)
+    pieces = re.findall(r"[()]|[^\s()]+", text)
     place = 0
 
     def node() -> Node:

@@ -4,7 +4,7 @@ import importlib
 
 import numpy as np
 import pytest
-from oracles.kernels import kernel
+from plain_kernels import kernel
 from specs import name, specs
 from streams import SMALL, labels, seeded, suited, texts
 from test_oracles import close, dense

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from oracles.kernels import kernel
+from plain_kernels import kernel
 from specs import FIRST, ROOM, built, choices, name
 from streams import SMALL, labels, seeded, suited, texts
 from test_oracles import dense

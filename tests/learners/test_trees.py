@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from oracles import kernels as oracle
+import plain_kernels as kernels as oracle
 from streams import bracketed
 
 from learners.batch import NO_TREE, NO_TREES, Trees
