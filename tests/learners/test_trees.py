@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 
 import numpy as np
+import plain_kernels as oracle
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-import plain_kernels as kernels as oracle
 from streams import bracketed
 
 from learners.batch import NO_TREE, NO_TREES, Trees
