@@ -99,7 +99,7 @@ def bracketed(rng, depth):
 def texts(rows):
     """A tree for nine rows of ten, the same ones for the same number of rows."""
     rng = np.random.default_rng(rows)
-    return [bracketed(rng, 3) if rng.random() < 0.9 else None for _ in range(rows)]
+    return [bracketed(rng, 2) if rng.random() < 0.9 else None for _ in range(rows)]
 
 
 def with_trees(stream):
