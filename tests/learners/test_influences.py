@@ -8,8 +8,8 @@ from streams import SMALL, SPARSE, labels, seeded, suited
 from learners.dual.similarity import itself, kernel_scores
 from learners.dual.support import add, fresh_support
 from learners.kernels import ACCEPTED
-from learners.learner import state_digest
 from learners.registry import make
+from learners.state import state_digest
 
 every_spec = pytest.mark.parametrize("learner", [learner for learner in specs() if learner.stores_rows()], ids=name)
 STREAMS = [seeded(1, 45, SMALL), seeded(2, 30, SPARSE)]

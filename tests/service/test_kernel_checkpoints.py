@@ -1,4 +1,4 @@
-"""Kernel models in a real Redis, as an operator finds them: shown, compared, carried, and refused where they cannot be."""
+"""Kernel models in a real Redis, as an operator finds them: shown, compared, carried, refused where they cannot be."""
 
 import json
 from contextlib import closing
