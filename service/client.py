@@ -115,7 +115,7 @@ class Client:
         return answers
 
     def explain(self, features: Features) -> dict[str, Any]:
-        """What each feature adds to the score."""
+        """What each feature adds to the score; of a kernel model, each stored row (`support`)."""
         return self._decoded(dict[str, Any], self._ask("POST", "/explain", self._instance(features)))
 
     def send_event(
@@ -135,7 +135,7 @@ class Client:
         return self._decoded(dict[str, Any], self._ask("GET", "/status"))
 
     def weights(self, top: int = 20) -> dict[str, Any]:
-        """The features that weigh most."""
+        """The features that weigh most; of a kernel model the stored rows."""
         return self._decoded(dict[str, Any], self._ask("GET", f"/weights?top={int(top)}"))
 
     def ready(self) -> bool:

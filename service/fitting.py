@@ -16,6 +16,7 @@ from service.differences import differences
 from service.drift_settings import Drift
 from service.errors import Protective
 from service.judgement import Judgement
+from service.labels import Labels
 from service.names import Names, Table
 from service.settings import Features, Label, Limits
 from service.snapshot import ALARMS, NAMES, Snapshot
@@ -73,6 +74,14 @@ def check_settings(mine: dict[str, Any], snapshot: Snapshot) -> None:
     if different := differences({part: mine.get(part) for part in theirs}, theirs):
         told = " ".join("; ".join(different).split())[:500]
         raise Mismatch(f"the checkpoint was made with other settings: {told}; use another `name`, or the old settings")
+
+
+def check_arrays(known: set[str], labels: Labels, snapshot: Snapshot) -> None:
+    """Refuse arrays that are not known and classes that cannot be."""
+    if strange := sorted(name for name in snapshot.arrays.keys() - known if not name.startswith("drift/")):
+        raise Mismatch(f"the checkpoint has an array that this model has not: {strange[0][:80]!r}")
+    if wrong := labels.wrong(snapshot.classes):
+        raise Mismatch(f"the checkpoint is not one of this model: {wrong}")
 
 
 def _acts(drift: Any) -> bool:

@@ -1,6 +1,5 @@
 """`Model`: a learner, its state, its classes and its honest counts, behind one lock."""
 
-import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from service.answers import Outcome, Prediction, Served, predictions
 from service.checkpoints import Manifest
 from service.drift_settings import Drift
 from service.events import Decoder, Event, batch
-from service.fitting import Mismatch, check_parts, check_settings, fitted
+from service.fitting import check_arrays, check_parts, check_settings, fitted
 from service.judgement import Judged, Judgement
 from service.labels import Labels
 from service.lineage import Lineage
@@ -28,12 +27,13 @@ from service.settings import Features, Label
 from service.snapshot import ALARMS, NAMES, SLOTS, Snapshot
 from service.sources.contract import Bookmark, Record
 from service.touched import Touched, frozen
+from service.turns import Portion, Turns
 
 WATCHED = Drift()
 
 
 class Model:
-    """Learns and predicts; learning holds the lock for a stretch of rows at most, so predictions wait microseconds."""
+    """Learns and predicts; learning holds the lock for a stretch of rows at most, milliseconds if rows are slow."""
 
     def __init__(
         self, learner: Learner, features: Features, label: Label, decoder: Decoder, drift: Drift = WATCHED
@@ -52,7 +52,8 @@ class Model:
         self._label = label
         self._drift = drift
         self.columns = len(decoder.slots.columns)
-        self._lock = self.still = threading.RLock()  # for whoever looks at several things of one state
+        self._lock = self.still = Turns()  # for whoever looks at several things of one state
+        self._portion = Portion(STRETCH)
         self._slot_arrays = frozenset(f"state/{name}" for name in slot_arrays(self.learner))
         self.reset()
 
@@ -80,8 +81,8 @@ class Model:
     def learn(self, events: Sequence[Event], origins: Sequence[Record] = ()) -> Outcome:
         """Predict, count, update, in order; an event that cannot be learned changes nothing and is named.
 
-        A waiting prediction waits for one stretch: by the learners' second law cuts change nothing. The origins are the
-        events' records, by which alarms say where they are.
+        A waiting prediction waits for part of a stretch: by the learners' second law cuts change nothing. The origins
+        are the events' records, by which alarms say where they are.
         """
         began = time.perf_counter()
         X = batch(events)
@@ -93,7 +94,8 @@ class Model:
         judged: list[Judged] = []
         while first < len(events):
             with self._lock:
-                places = range(first, min(len(events), first + STRETCH - int(self.progress.events[0]) % STRETCH))
+                turn, rest = time.perf_counter(), STRETCH - int(self.progress.events[0]) % STRETCH
+                places = range(first, min(len(events), first + min(rest, self._portion.rows)))
                 numbers = [
                     self.labels.taught(events[place].label, events[place].weight) if codes[place] == ACCEPTED else None
                     for place in places
@@ -105,6 +107,7 @@ class Model:
                 if self._drift.acts or len(learned) >= LOOKED_AT or first == len(events):
                     alarms += self._watched(X, learned, judged, origins)
                     learned, judged = [], []
+            self._portion.took(len(places), time.perf_counter() - turn)
             if None in numbers:
                 unknown = [place for place, number in zip(places, numbers, strict=True) if number is None]
                 refused += [(place, REFUSALS[codes[place]] or "label") for place in unknown]
@@ -243,8 +246,4 @@ class Model:
     def check(self, snapshot: Snapshot) -> None:
         """Refuse other settings, strange arrays and classes that cannot be; their shapes are seen by `restore`."""
         check_settings(self.made_with, snapshot)
-        known = {*self._arrays(), NAMES, ALARMS}
-        if strange := sorted(name for name in snapshot.arrays.keys() - known if not name.startswith("drift/")):
-            raise Mismatch(f"the checkpoint has an array that this model has not: {strange[0][:80]!r}")
-        if wrong := self.labels.wrong(snapshot.classes):
-            raise Mismatch(f"the checkpoint is not one of this model: {wrong}")
+        check_arrays({*self._arrays(), NAMES, ALARMS}, self.labels, snapshot)

@@ -1,0 +1,66 @@
+"""A kernel model as processes on a real Redis: learned, checkpointed, followed by a replica, explained, continued."""
+
+import json
+import urllib.request
+from itertools import islice
+
+import pytest
+
+from service.cli.payments import payments
+from tests.integration.processes import Process, running, wait_for, write_config
+from tests.integration.test_roles import PAYMENT, fill
+
+MODEL = {"learner": {"kind": "scaled", "base": {"kind": "k-perceptron", "max_support": 500}}}
+
+
+def total(explanation):
+    rows = sum(one["contribution"] for one in explanation["support"])
+    return explanation["constant"] + rows + explanation["omitted"]["contribution"]
+
+
+def gauge(process, name):
+    with urllib.request.urlopen(f"http://127.0.0.1:{process.port}/metrics", timeout=10) as reply:
+        lines = reply.read().decode().splitlines()
+    return next(float(line.split()[-1]) for line in lines if line.startswith(f"onepass_{name}{{"))
+
+
+def answer(process):
+    status, reply = process.get("/explain", PAYMENT)
+    assert status == 200, reply
+    reply["model"] = reply["model"]["version"]
+    return reply
+
+
+def test_learned_followed_explained_and_gone_on_from(redis_url, tmp_path):
+    log = f"{redis_url}/payments"
+    events = list(islice(payments(5, 0), 1200))
+    fill(log, events[:800])
+    config = write_config(tmp_path / "learn.yaml", log, redis_url, **MODEL)
+    serve = write_config(tmp_path / "serve.yaml", log, redis_url, **MODEL)
+    with running("run", config) as learner, running("serve", serve) as replica:
+        for process in (learner, replica):
+            wait_for(lambda: (process.get("/status")[1] or {}).get("events") == 800, 60, "all events")  # noqa: B023
+        told = answer(learner)
+        assert told == answer(replica)
+        assert told["model"] == 800
+        explanation = told["explanation"]
+        assert total(explanation) == pytest.approx(told["score"], abs=1e-9)
+        assert {"amount", "country=br"} & {one["name"] for row in explanation["support"] for one in row["features"]}
+        support = replica.get("/status")[1]["support"]
+        assert 0 < support["rows"] == explanation["stored"] <= support["room"] == 500
+        assert (gauge(replica, "support_rows"), gauge(learner, "support_room")) == (support["rows"], 500)
+        weights = replica.get("/weights?top=3")[1]["classes"]
+        assert weights == learner.get("/weights?top=3")[1]["classes"]
+        assert len(weights[0]["support"]) == 3
+
+    fill(log, events[800:])
+    status, output = Process(["learn", "--until-end"], config).finish()
+    final = json.loads(output)
+    assert (status, final["events"]) == (0, 1200)
+    straight = write_config(tmp_path / "straight.yaml", log, redis_url, name="straight", **MODEL)
+    status, output = Process(["learn", "--until-end"], straight).finish()
+    assert status == 0
+    assert json.loads(output)["checkpoint"]["state_digest"] == final["checkpoint"]["state_digest"]
+    with running("serve", serve) as replica:
+        wait_for(lambda: (replica.get("/status")[1] or {}).get("events") == 1200, 60, "the newest generation")
+        assert answer(replica)["explanation"]["stored"] == final["support"]["rows"]
