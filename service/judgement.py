@@ -22,6 +22,9 @@ from service.drift_settings import Drift
 
 Arrays = dict[str, NDArray[Any]]
 
+CLASSES = 16
+"""Told one by one, in answers and as metrics; the others together."""
+
 INPUTS = ("inputs", "labels", "predictions")
 """What watches distributions, by the names that alarms and metrics have."""
 
