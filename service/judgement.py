@@ -168,15 +168,11 @@ class Judgement:
             raise ValueError("it has outcomes that cannot be")
         found.progress = progress
         lacking = {part for part in parts if not _part(arrays, part)}
-        if {"quality", "history"} & lacking:
-            lacking |= {"quality", "history"}  # both are of the same events
         if "calibration" not in lacking:
             found.calibration = restored_calibration(_part(arrays, "calibration"))
-        if "quality" not in lacking:
+        if not {"quality", "history"} & lacking:  # both are of the same events, so one alone is as good as none
             found.quality = restored_quality(self._classes, _part(arrays, "quality"))
-        if "history" not in lacking:
             found.history = restored_history(_part(arrays, "history"))
-        if "quality" not in lacking:
             check_together(found.progress, found.quality, found.history)
         if same_drift and "drift/tally" not in lacking:
             found._take_up(arrays)
