@@ -27,6 +27,7 @@ COMMANDS = {
     "keys": ("service.cli.keys", "keys of the HTTP side: make, list, remove"),
     "bench": ("service.cli.bench", "measured claims: what an event, a checkpoint and serving an answer cost"),
     "learners": ("service.cli.learners", "every learner, with its parameters and its paper"),
+    "detectors": ("service.cli.detectors", "every drift detector, with its parameters and its paper"),
 }
 
 
