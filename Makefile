@@ -24,7 +24,7 @@ demo: install    ## the whole loop on embedded parts; make demo ARGS="--seconds 
 	$(BIN)/onepass demo $(ARGS)
 
 test: install    ## every test, on real Redis and real Kafka; make test ARGS="-k laws"
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m tests.run $(ARGS)
 
 check: install   ## format, lint, types, import rules, Prometheus' files
 	$(BIN)/ruff format --check .

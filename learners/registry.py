@@ -68,10 +68,11 @@ KINDS = LEARNERS | COMPOSITIONS
 
 def kind_class(kind: str) -> type[Learner]:
     """The class of a kind of learner; an unknown one is refused with the nearest."""
-    return _class(kind, Learner, KINDS, "learner")
+    return class_of(kind, Learner, KINDS, "learner")
 
 
-def _class(kind: str, base: type[Made], kinds: Mapping[str, str], what: str) -> type[Made]:
+def class_of(kind: str, base: type[Made], kinds: Mapping[str, str], what: str) -> type[Made]:
+    """The same for any table of kinds."""
     if kind not in kinds:
         raise ValueError(f"unknown {what} '{kind}'{nearest(kind, list(kinds))}")
     module, name = kinds[kind].split(":")
@@ -95,7 +96,7 @@ def made(spec: Any, base: type[Made], kinds: Mapping[str, str], what: str, examp
         raise ValueError(
             f"a {what} is a mapping with a kind, or a shorthand such as {example}, not a {type(spec).__name__}"
         )
-    cls = _class(spec["kind"], base, kinds, what)
+    cls = class_of(spec["kind"], base, kinds, what)
     for name in spec:
         if name not in cls.model_fields:
             raise ValueError(f"{spec['kind']} has no parameter '{name}'{nearest(name, list(cls.model_fields))}")

@@ -28,6 +28,7 @@ COMMANDS = {
     "bench": ("service.cli.bench", "measured claims: what an event, a checkpoint and serving an answer cost"),
     "papers": ("service.cli.papers", "the papers' experiments run again, ours beside the printed figures"),
     "learners": ("service.cli.learners", "every learner, with its parameters and its paper"),
+    "detectors": ("service.cli.detectors", "every drift detector, with its parameters and its paper"),
 }
 
 

@@ -22,6 +22,9 @@ from service.drift_settings import Drift
 
 Arrays = dict[str, NDArray[Any]]
 
+CLASSES = 16
+"""Told one by one, in answers and as metrics; the others together."""
+
 INPUTS = ("inputs", "labels", "predictions")
 """What watches distributions, by the names that alarms and metrics have."""
 
@@ -165,15 +168,11 @@ class Judgement:
             raise ValueError("it has outcomes that cannot be")
         found.progress = progress
         lacking = {part for part in parts if not _part(arrays, part)}
-        if {"quality", "history"} & lacking:
-            lacking |= {"quality", "history"}  # both are of the same events
         if "calibration" not in lacking:
             found.calibration = restored_calibration(_part(arrays, "calibration"))
-        if "quality" not in lacking:
+        if not {"quality", "history"} & lacking:  # both are of the same events, so one alone is as good as none
             found.quality = restored_quality(self._classes, _part(arrays, "quality"))
-        if "history" not in lacking:
             found.history = restored_history(_part(arrays, "history"))
-        if "quality" not in lacking:
             check_together(found.progress, found.quality, found.history)
         if same_drift and "drift/tally" not in lacking:
             found._take_up(arrays)

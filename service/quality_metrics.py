@@ -11,10 +11,8 @@ from prometheus_client import Counter, Gauge
 from learners.calibration import calibration_error
 from learners.quality import NONE, ClassFigures, by_class, figures
 from service.answers import Outcome
+from service.judgement import CLASSES
 from service.model import Model
-
-CLASSES = 16
-"""Classes with series of their own; the others are `other`."""
 
 Make = Callable[..., Gauge]
 MakeCounter = Callable[..., Counter]

@@ -9,10 +9,9 @@ from learners.batch import Ints
 from learners.calibration import calibration_error
 from learners.history import latest, whole
 from learners.quality import EVENTS, by_class, figures
+from service.judgement import CLASSES
 from service.model import Model
 
-CLASSES = 16
-"""Listed by themselves; the others together."""
 FEATURES = 16
 """Listed, those that moved most."""
 

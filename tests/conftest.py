@@ -11,8 +11,13 @@ from redis import Redis
 from service.embedded import redis as embedded_redis
 from service.embedded.kafka import kafka_broker
 from service.embedded.process import EmbeddedError
-from service.kernel_cache import use_kernel_cache
+from service.kernel_cache import cache_root, use_kernel_cache
+from tests.parts import ALONE, BESIDE, group, in_part
 
+# Two processes that compile one kernel for different types at the same time may each overwrite what the other has
+# kept. So of tests that run side by side only the first worker uses the common folder, the others one each.
+if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
+    os.environ["ONEPASS_CACHE_DIR"] = str(cache_root() / "tests" / os.environ["PYTEST_XDIST_WORKER"])
 # Before any test module imports numba, which reads this once; nothing imported above does.
 use_kernel_cache()
 
@@ -23,12 +28,23 @@ with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
 NO_KAFKA = pytest.StashKey[str]()
 
 
-def pytest_collection_modifyitems(items):
+def pytest_addoption(parser):
+    parser.addoption("--part", choices=(BESIDE, ALONE), help="only these tests; `make test` runs both parts")
+
+
+def pytest_collection_modifyitems(config, items):
     """Whoever uses the fixture carries the marker, so that `-m "not kafka"` leaves none out."""
     for item in items:
         for name in ("kafka", "data"):
             if name in item.fixturenames:
                 item.add_marker(name)
+    part = config.getoption("--part")
+    if part is not None:
+        config.hook.pytest_deselected(items=[item for item in items if not in_part(item, part)])
+        items[:] = [item for item in items if in_part(item, part)]
+    if part == BESIDE:
+        for item in items:
+            item.add_marker(pytest.mark.xdist_group(group(item)))
 
 
 def pytest_terminal_summary(terminalreporter, config):

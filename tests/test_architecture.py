@@ -1,12 +1,13 @@
 """Rules of the house that a machine can check."""
 
 import ast
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from learners.description import describe
+from learners.description import describe, describe_detector
 from learners.drift.registry import DETECTORS
 from learners.registry import KINDS
 from service.cli.learners import page
@@ -103,3 +104,20 @@ def test_every_kind_is_on_the_page_and_the_page_is_as_it_is_made():
         assert entry["rule"]
         assert entry["paper"]
         assert entry["when"].startswith("Choose it")
+
+
+def test_every_detector_is_on_the_page_with_its_parameters():
+    """The table of docs/drift.md, of which the rest is written by hand."""
+    lines = (ROOT / "docs" / "drift.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")]
+    told = {re.match("`(.+?)`", row[0])[1]: row[2] for row in rows if len(row) == 4 and "`" in row[2]}
+    assert told == {
+        kind: ", ".join(f"`{p['name']}` {shown(p['default'])}" for p in describe_detector(kind)["parameters"])
+        for kind in DETECTORS
+    }
+
+
+def shown(default):
+    return (
+        str(default).lower() if isinstance(default, bool) else f"{default:g}" if isinstance(default, float) else default
+    )

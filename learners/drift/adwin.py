@@ -33,7 +33,7 @@ class State(NamedTuple):
 
 
 class Adwin(Detector):
-    """The default: abrupt and gradual changes, up and down, and hardly ever a false alarm."""
+    """Choose it first, as the default does: abrupt and gradual changes, up and down, and hardly ever a false alarm."""
 
     kind: Literal["adwin"] = "adwin"
     rule = "means of two parts of an adaptive window differ by more than ε_cut (Bifet & Gavaldà, 2007)"

@@ -31,7 +31,7 @@ class State(NamedTuple):
 
 
 class Eddm(Detector):
-    """Choose it for slow, gradual rises; of all it is the one most given to false alarms."""
+    """Choose it to compare: it is early, at gradual rises too, and floods with false alarms."""
 
     kind: Literal["eddm"] = "eddm"
     rule = "(p′ + 2s′)/(p′ + 2s′)_max < β of the distances between errors (Baena-García et al., 2006)"

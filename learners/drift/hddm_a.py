@@ -5,13 +5,13 @@ highest). The mean of all differs from that before the cut by ε or more only wi
 """
 
 import math
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field, model_validator
 
 from learners.batch import Array, Flags
-from learners.drift.detector import ALARM, MOST, WARNING, Detector, Watched, finite
+from learners.drift.detector import ALARM, MOST, WARNING, Watched, finite
+from learners.drift.hddm import Hddm
 from learners.kernels import kernel
 
 
@@ -25,23 +25,11 @@ class State(NamedTuple):
     """Before the cut that a fall is measured from."""
 
 
-class HddmA(Detector):
+class HddmA(Hddm):
     """Choose it for abrupt changes with few false alarms, with no assumption but that values are from 0 to 1."""
 
     kind: Literal["hddm-a"] = "hddm-a"
     rule = "the mean rose by √(m/2·ln(2/α)) since it was lowest, Hoeffding (Frías-Blanco et al., 2015)"
-    alpha_d: float = Field(default=0.001, gt=0.0, lt=1.0)
-    """α_D: chance of a false alarm at a value."""
-    alpha_w: float = Field(default=0.005, gt=0.0, lt=1.0)
-    """α_W: chance of a false warning at a value."""
-    two_sided: bool = False
-    """Look for a fall of the mean too."""
-
-    @model_validator(mode="after")
-    def _sensible(self) -> Self:
-        if self.alpha_w < self.alpha_d:
-            raise ValueError("a warning comes before an alarm: alpha_w must not be below alpha_d")
-        return self
 
     def init(self) -> State:
         return State(np.zeros(2), np.zeros(2), np.zeros(2))

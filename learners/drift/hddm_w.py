@@ -5,13 +5,14 @@ mean since the cut is compared with the one that was then.
 """
 
 import math
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from learners.batch import Array, Flags
-from learners.drift.detector import ALARM, WARNING, Detector, Watched, finite
+from learners.drift.detector import ALARM, WARNING, Watched, finite
+from learners.drift.hddm import Hddm
 from learners.kernels import kernel
 
 
@@ -27,25 +28,13 @@ class State(NamedTuple):
     high_since: Array
 
 
-class HddmW(Detector):
-    """Choose it for gradual changes, or to be told early; with more false alarms than HDDM-A."""
+class HddmW(Hddm):
+    """Choose it to compare: its means forget, which on errors is no earlier than HDDM-A, with more false alarms."""
 
     kind: Literal["hddm-w"] = "hddm-w"
     rule = "the fading mean rose by √(Σv²·ln(1/α)/2) since it was lowest, McDiarmid (Frías-Blanco et al., 2015)"
-    alpha_d: float = Field(default=0.001, gt=0.0, lt=1.0)
-    """α_D: chance of a false alarm at a value."""
-    alpha_w: float = Field(default=0.005, gt=0.0, lt=1.0)
-    """α_W: chance of a false warning at a value."""
     lam: float = Field(default=0.05, gt=0.0, le=1.0)
     """λ: what the newest value weighs in a mean."""
-    two_sided: bool = False
-    """Look for a fall of the mean too."""
-
-    @model_validator(mode="after")
-    def _sensible(self) -> Self:
-        if self.alpha_w < self.alpha_d:
-            raise ValueError("a warning comes before an alarm: alpha_w must not be below alpha_d")
-        return self
 
     def init(self) -> State:
         state = State(*(np.zeros(3) for _ in range(5)))

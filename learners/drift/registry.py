@@ -3,7 +3,7 @@
 from typing import Any
 
 from learners.drift.detector import Detector
-from learners.registry import made
+from learners.registry import class_of, made
 
 DETECTORS = {
     "adwin": "learners.drift.adwin:Adwin",
@@ -14,6 +14,11 @@ DETECTORS = {
     "page-hinkley": "learners.drift.page_hinkley:PageHinkley",
     "kswin": "learners.drift.kswin:Kswin",
 }
+
+
+def detector_class(kind: str) -> type[Detector]:
+    """The class of a kind of detector; an unknown one is refused with the nearest."""
+    return class_of(kind, Detector, DETECTORS, "detector")
 
 
 def make_detector(spec: Any) -> Detector:

@@ -17,11 +17,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(command: str, arguments: argparse.Namespace) -> int:
     del command
     described = [describe(kind) for kind in KINDS]
-    if arguments.json:
-        print(json.dumps(described, indent=2))
-        return 0
     if arguments.markdown:
         print(page(described))
+        return 0
+    return show(described, as_json=arguments.json)
+
+
+def show(described: list[dict[str, Any]], *, as_json: bool) -> int:
+    """Every kind with its parameters."""
+    if as_json:
+        print(json.dumps(described, indent=2))
         return 0
     for entry in described:
         print(f"{entry['kind']}  ({entry['family']}; {entry['paper']})\n    {entry['when']}")

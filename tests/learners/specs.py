@@ -1,10 +1,14 @@
 """What the laws run on, generated from the registry: every leaf, every choice of each, every legal composition."""
 
+import functools
+import inspect
 import itertools
 import types
 import typing
+import zlib
 
-from streams import CLASSES
+import pytest
+from streams import CLASSES, drawn
 
 from learners.dual.learner import KernelLearner
 from learners.learner import Learner
@@ -43,6 +47,7 @@ def leaf(kind):
     return {"kind": kind} | {field: ROOM for field in rooms if field in fields and fields[field].default is not None}
 
 
+@functools.cache
 def specs():
     """Every learner that the laws must hold for, each once: every kind in every composition, every choice in some."""
     wanted = [spec for kind in LEARNERS for spec in compositions(leaf(kind))]
@@ -53,7 +58,33 @@ def specs():
         *[{**choice, "base": {"kind": "pa1"}} for kind in ORDER for choice in composition_choices(kind)],
     ]
     learners = [made for spec in wanted if (made := built(spec)) is not None]
-    return list({name(learner): learner for learner in learners}.values())
+    return tuple({name(learner): learner for learner in learners}.values())
+
+
+DRAWS = 10
+"""Drawn streams that a learner meets at each law; the next learner meets others."""
+
+
+def on_each(*examples):
+    """The test for every learner: on each of the examples, and on some streams that are drawn."""
+
+    def around(test):
+        @pytest.mark.parametrize("learner", specs(), ids=name)
+        def run(learner):
+            pool, wanted = drawn(), inspect.signature(test).parameters.keys() - {"learner"}
+            first = zlib.crc32(f"{test.__name__} {name(learner)}".encode())
+            some = [pool[(first + k) % len(pool)]._asdict() for k in range(DRAWS)]
+            for example in [*examples, *({key: draw[key] for key in wanted} for draw in some)]:
+                try:
+                    test(learner, **example)
+                except Exception as error:
+                    error.add_note(f"on {example}")
+                    raise
+
+        run.__name__, run.__doc__ = test.__name__, test.__doc__
+        return run
+
+    return around
 
 
 def leaves():
@@ -142,6 +173,7 @@ def built(spec):
         return None
 
 
+@functools.cache
 def name(learner: Learner):
     """The kinds and what differs from their defaults, e.g. `scaled(center=True,averaged(pa1()))`."""
     shown = []

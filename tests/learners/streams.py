@@ -3,9 +3,11 @@
 Every row has the bias, 1 in slot 0, as the decoder makes it. Classes are 0 … 4; binary learners get their parity.
 """
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from learners.batch import NO_TREE, Batch, Trees
@@ -23,6 +25,16 @@ class Stream(NamedTuple):
     classes: np.ndarray
     dim: int
 
+
+class Drawn(NamedTuple):
+    stream: Stream
+    cuts: list[int]
+    place: int
+
+
+TOO_SLOW = HealthCheck.too_slow
+MAX_ROWS = 12
+"""Of a stream that hypothesis draws for the laws."""
 
 ODD_VALUES = [0.0, -0.0, 1.0, 0.1, 5e-324, -1e-310, 1e-162, 1e50, -1e50, 9.9e49, 3e49, 1e-50]
 REFUSED_VALUES = [1e60, -1e300, 1.1e50]
@@ -85,6 +97,21 @@ def streams(draw, max_rows=8):
     return Stream(X, np.array([label for _, _, label in events]), dim)
 
 
+@functools.cache
+def drawn():
+    """Streams with places to cut and to halt them, the same in every run: drawing one costs more than learning it."""
+    found = []
+    places = st.integers(0, MAX_ROWS)
+
+    @settings(max_examples=500, derandomize=True, database=None, deadline=None, suppress_health_check=[TOO_SLOW])
+    @given(streams(MAX_ROWS), st.lists(places, max_size=4), places)
+    def draw(stream, cuts, place):
+        found.append(Drawn(stream, [min(cut, stream.X.size) for cut in cuts], min(place, stream.X.size)))
+
+    draw()
+    return found
+
+
 WORDS = ["a", "b", "c"]
 
 
@@ -102,9 +129,13 @@ def texts(rows):
     return [bracketed(rng, 2) if rng.random() < 0.9 else None for _ in range(rows)]
 
 
+@functools.cache
+def trees(rows):
+    return Trees.joined([NO_TREE if text is None else flattened(text, 1000) for text in texts(rows)])
+
+
 def with_trees(stream):
-    rows = [NO_TREE if text is None else flattened(text, 1000) for text in texts(stream.X.size)]
-    return stream._replace(X=stream.X._replace(trees=Trees.joined(rows)).validate(stream.dim))
+    return stream._replace(X=stream.X._replace(trees=trees(stream.X.size)).validate(stream.dim))
 
 
 def suited(learner, stream):

@@ -8,9 +8,8 @@ import operator
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from specs import built, leaf, name, specs
-from streams import SMALL, SPARSE, labels, seeded, streams, suited
+from specs import built, leaf, name, on_each, specs
+from streams import SMALL, SPARSE, labels, seeded, suited
 
 from learners.batch import BIAS
 from learners.kernels import ACCEPTED
@@ -20,7 +19,6 @@ from learners.state import flatten
 
 SPECS = specs()
 every_spec = pytest.mark.parametrize("learner", SPECS, ids=name)
-few = settings(max_examples=5, derandomize=True, deadline=None)
 
 LONG = seeded(1, 60, SMALL, hostile=True)
 WIDE = seeded(2, 60, SPARSE, hostile=True)
@@ -77,11 +75,7 @@ def check(learner, stream, prepare=None):
     return said
 
 
-@every_spec
-@few
-@given(stream=streams())
-@example(stream=LONG)
-@example(stream=WIDE)
+@on_each({"stream": LONG}, {"stream": WIDE})
 def test_learning_writes_only_to_its_own_slots_unless_it_says_so(learner, stream):
     check(learner, stream)
 

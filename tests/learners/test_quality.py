@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from damage import plus, put
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -320,19 +321,6 @@ def test_a_class_costs_24_bytes():
     size = {classes: sum(array.nbytes for array in fresh_quality(classes)) for classes in (0, 64, 65)}
     assert size[65] - size[64] == 24
     assert size[0] <= 2200
-
-
-def put(place, value):
-    def change(array):
-        array = array.copy()
-        array[place] = value
-        return array
-
-    return change
-
-
-def plus(more):
-    return lambda array: array + np.array(more)
 
 
 DAMAGE = {

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from redis import Redis
 
+from learners.drift.registry import DETECTORS
 from learners.registry import make
 from service.__main__ import COMMANDS, main
 from service.sources import open_source
@@ -130,6 +131,23 @@ def test_learners():
         "update_on": "margin",
         "C": 1.0,
     }
+
+
+def test_detectors(capsys):
+    status, out, _ = asked(capsys, "detectors", "--json")
+    detectors = {detector.pop("kind"): detector for detector in json.loads(out)}
+    assert (status, detectors.keys()) == (0, DETECTORS.keys())
+    for detector in detectors.values():
+        assert detector["rule"]
+        assert detector["paper"]
+        assert detector["when"].startswith("Choose it")
+        assert all(parameter["help"] for parameter in detector["parameters"])
+    defaults = {parameter["name"]: parameter["default"] for parameter in detectors["hddm-w"]["parameters"]}
+    assert defaults == {"alpha_d": 0.001, "alpha_w": 0.005, "two_sided": False, "lam": 0.05}
+    out = asked(capsys, "detectors")[1]
+    assert "page-hinkley  (drift; Page, Continuous inspection schemes, 1954)" in out
+    assert "    delta = 0.002: " in out
+    assert "onepass detectors --json" in asked(capsys, "detectors", "--help")[1]
 
 
 @pytest.fixture

@@ -477,6 +477,16 @@ def test_standing_by_it_follows_and_then_takes_over(truth):
     truth.check(store.load().snapshot, truth.rejected.values())
 
 
+def test_what_it_follows_can_be_stale_and_what_it_learns_cannot(truth):
+    log, store = Log(VALUES), Shared(Standing.WAIT, Standing.WAIT, Standing.RELOAD)
+    store.save(truth.snapshots["30"])
+    process = Process(log, store)
+    asked = []
+    process.run(after_round=lambda: asked.append(process.health.confirmed_at))
+    assert [at is None for at in asked[:3]] == [False, False, True]
+    assert process.health.stale_seconds == 0.0
+
+
 def test_frozen_it_is_the_newest_generation_and_learns_nothing(truth):
     log, store = Log(VALUES, [10]), Shared(Standing.RELOAD)
     process = Process(log, store, pace=Pace(NEVER, 20), until_end=True)

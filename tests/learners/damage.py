@@ -1,0 +1,16 @@
+"""Ways to spoil an array, for tests of what is refused when a state is restored."""
+
+import numpy as np
+
+
+def put(place, value):
+    def change(array):
+        array = array.copy()
+        array[place] = value
+        return array
+
+    return change
+
+
+def plus(more):
+    return lambda array: array + np.array(more)
