@@ -33,7 +33,7 @@ WATCHED = Drift()
 
 
 class Model:
-    """Learns and predicts; the lock is held for 64 rows learned (few if slow) or 1,024 looked at by detectors, at most."""
+    """Learns and predicts; the lock is held for 64 rows learned (fewer if slow) or 1,024 watched, at most."""
 
     def __init__(
         self, learner: Learner, features: Features, label: Label, decoder: Decoder, drift: Drift = WATCHED
