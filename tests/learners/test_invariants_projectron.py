@@ -13,8 +13,8 @@ from learners.dual.decisive import stored_rows
 from learners.dual.inverse import DEPENDENT, distance, fresh_inverse, grow, possible, project, shrink
 from learners.dual.similarity import fresh_work, itself, similarities
 from learners.dual.watch import TOLERANCE
-from learners.learner import flatten, restore, state_digest
 from learners.registry import make
+from learners.state import flatten, restore, state_digest
 
 INVARIANTS = {
     "projectron": "test_a_projection_is_the_nearest_point_and_delta_away",
