@@ -51,6 +51,9 @@ LEARNERS = {
     "forgetron": "learners.dual.forgetron:Forgetron",
     "forgetron-tuned": "learners.dual.forgetron_tuned:TunedForgetron",
     "forgetron-greedy": "learners.dual.forgetron_tuned:GreedyForgetron",
+    "projectron": "learners.dual.projectron:Projectron",
+    "projectron++": "learners.dual.projectron:ProjectronPlus",
+    "forgetful-projectron": "learners.dual.forgetful:ForgetfulProjectron",
 }
 
 COMPOSITIONS = {

@@ -21,6 +21,7 @@ SPECIAL = [{"kind": kind, "alpha": 1.7} for kind in ("winnow", "winnow-balanced"
 ]
 """Parameters that are numbers of a smaller range than most, or may be left out."""
 SPECIAL += [{"kind": kind, "eta": 0.7} for kind in ("scw1", "scw2")]
+SPECIAL += [{"kind": kind, "budget": 7} for kind in ("projectron", "projectron++")]
 
 OFTEN = {"selected": {"every": 7, "sigma": 0.3, "K": 4}, "one_vs_rest": {"max_classes": CLASSES}}
 """Parameters with which a composition shows what it does within a short stream."""
@@ -38,7 +39,8 @@ SOME_KERNELS = ("polynomial", "tree", "tree+rbf")
 def leaf(kind):
     """A kind with its defaults; one that stores rows with little room."""
     rooms = ("max_support", "budget")
-    return {"kind": kind} | {field: ROOM for field in rooms if field in kind_class(kind).model_fields}
+    fields = kind_class(kind).model_fields
+    return {"kind": kind} | {field: ROOM for field in rooms if field in fields and fields[field].default is not None}
 
 
 def specs():
