@@ -195,6 +195,12 @@ def test_a_tree_is_itself_when_normalised(seed):
     assert normalised(0.0, 0.0, mine) == 0.0
 
 
+def test_without_a_tree_there_is_nothing_in_common():
+    """Nor is anything read where there is nothing: the last row of a batch without trees is as empty as the first."""
+    assert [own(NO_TREES, t, 0.4) for t in (0, 1, 1 << 40)] == [0.0] * 3
+    assert own(NO_TREE, 0, 0.4) == 0.0
+
+
 def test_fragments_counted_by_hand():
     """λ + λ for the pre-terminals, and λ(1+λ)² for the root: it alone, with either child, with both."""
     text = "(S (A x) (B y))"
