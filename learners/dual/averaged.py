@@ -32,7 +32,7 @@ class State(NamedTuple):
     total: Ints
     """T, Σ c of all."""
 
-    def used(self) -> dict[str, tuple[int, ...]]:
+    def in_use(self) -> dict[str, tuple[int, ...]]:
         return {"shares": (int(self.support.size.max()),)}
 
 

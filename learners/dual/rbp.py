@@ -13,7 +13,7 @@ from learners.batch import Array, Batch, Flags, Ints
 from learners.dual.learner import BudgetLearner
 from learners.dual.similarity import Kernel, Work, fresh_work, similarities, weighted
 from learners.dual.stored import stored_similarities
-from learners.dual.support import Support, add, drop, room
+from learners.dual.support import Support, add, drop, room, room_without
 from learners.kernels import kernel
 from learners.learner import DROPPED, MOVED
 
@@ -59,7 +59,7 @@ def _learn(state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
         scores[t] = f
         if X.weights[t] == 0.0 or y[t] * f > 0.0 or me.k <= 0.0:
             continue
-        if not _storable(support, X, t):
+        if not room_without(support, X, t, 0, support.size[0]):
             moved[t] = DROPPED
             continue
         while not room(support, X, t):
@@ -69,14 +69,6 @@ def _learn(state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
         add(support, X, t, y[t], me.square, me.tree)
         moved[t] = MOVED
     return scores, moved
-
-
-@kernel
-def _storable(support: Support, X: Batch, t: int) -> bool:
-    """Whether row t would fit into the empty set."""
-    s = support
-    none = np.zeros(1, np.int64)
-    return room(Support(s.dim, none, s.a, s.ends, s.slots, s.values, s.squares, s.tree_squares, s.trees), X, t)
 
 
 @kernel

@@ -27,7 +27,7 @@ class State(NamedTuple):
     votes: Ints
     """c of the hypothesis that each stored row made of the one before."""
 
-    def used(self) -> dict[str, tuple[int, ...]]:
+    def in_use(self) -> dict[str, tuple[int, ...]]:
         return {"votes": (int(self.support.size.max()),)}
 
 
