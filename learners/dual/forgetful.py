@@ -92,4 +92,5 @@ def _forget(support: Support, inverse: Inverse, square: Array, n: int, a: float,
     drop(support, 0)
     absorb(support.a, stored - 1, a_r, d)
     square[0] = max(0.0, square[0] - lost * lost)  # what is lost is orthogonal to the rest
-    return a + a_r * d[n - 2] if n > stored else a
+    joined = a + a_r * d[n - 2]
+    return joined if n > stored and abs(joined) <= LARGEST_WEIGHT else a

@@ -140,9 +140,12 @@ def test_no_more_rows_are_stored_than_there_is_room_for(form, K, seed):
 
 
 @some
-@given(K=kernels, seed=seeds, plus=st.booleans(), eta=st.sampled_from([0.1, 0.5, 2.0]), room=st.integers(1, 15))
+@given(K=kernels, seed=seeds, plus=st.booleans(), eta=st.sampled_from([0.1, 0.5, 2.0]), room=st.sampled_from([5, 25]))
 def test_a_projection_is_the_nearest_point_and_delta_away(K, seed, plus, eta, room):
-    """‖f − f′‖ = δ where f′ is the perceptron's step, and f′ − f is orthogonal to every stored row."""
+    """‖f − f′‖ = δ where f′ is the perceptron's step, and f′ − f is orthogonal to every stored row.
+
+    δ ≤ η says what is projected (δ, not δ²), unless there is no room or nothing left to add.
+    """
     form = {"kind": "projectron++" if plus else "projectron", "eta": eta, "max_support": room}
     model = learner(form, K)
     state = learned(model, seed)
@@ -156,6 +159,7 @@ def test_a_projection_is_the_nearest_point_and_delta_away(K, seed, plus, eta, ro
             continue
         if state.support.size[0] > n:
             assert coefficients(state).tolist() == [*before, label]
+            assert n == 0 or own - k @ np.linalg.solve(K_, k) > eta * eta * (1 - 1e-6)
             continue
         moved = coefficients(state) - before
         off = label * k - K_ @ moved  # (f′ − f)(x_i)
@@ -226,7 +230,10 @@ def test_a_margin_step_never_adds_and_never_loses_ground(K, seed, budget, eta):
 @some
 @given(seed=seeds, gamma=st.sampled_from([0.02, 0.1, 0.5]), budget=st.integers(2, 40))
 def test_the_budget_form_makes_progress_of_a_half_against_any_hypothesis_within_its_bound(kind, seed, gamma, budget):
-    """‖f−g‖² − ‖f′−g‖² ≥ ½ − 2ℓ(g) for ‖g‖ ≤ U, for each mistake that the budget has room for; needs K(x,x) ≤ 1."""
+    """‖f−g‖² − ‖f′−g‖² ≥ ½ − 2ℓ(g) for ‖g‖ ≤ U, for each mistake that the budget has room for; needs K(x,x) ≤ 1.
+
+    For some g, and for the worst: that of norm U along what a projection loses, with y·g(x) = U·δ.
+    """
     model = make({"kind": kind, "budget": budget, "gamma": gamma, "width": SMALL})
     U = 0.25 * math.sqrt((budget + 1) / math.log(budget + 1))
     X, y = history(seed, 60)
@@ -238,7 +245,9 @@ def test_the_budget_form_makes_progress_of_a_half_against_any_hypothesis_within_
         rows = stored_rows(state.support)
         a, full = coefficients(state), state.support.size[0] == budget
         to_g = products(gamma, dense(rows), X) @ weights
-        apart = a @ gram(model, state) @ a - 2 * a @ to_g
+        k, K_, n = compared(model, state, one(x))[:, 0], gram(model, state), int(state.support.size[0])
+        square = a @ K_ @ a
+        apart = square - 2 * a @ to_g
         score = model.learn(state, one(x), np.array([label]))[0]
         if label * score > 0 or full or state.inverse.rebuilt[0]:
             continue
@@ -247,6 +256,10 @@ def test_the_budget_form_makes_progress_of_a_half_against_any_hypothesis_within_
         after = a @ gram(model, state) @ a - 2 * a @ to_g
         loss = max(0.0, 1 - label * (everything[t] @ weights))
         assert apart - after >= 0.5 - 2 * loss - 1e-6
+        left = 1 - k @ np.linalg.solve(K_, k)
+        if state.support.size[0] == n and left > 1e-6:
+            shrunk = square - a @ K_ @ a  # such a g is orthogonal to f and to f′
+            assert shrunk >= 0.5 - 2 * max(0.0, 1 - U * math.sqrt(left)) - 1e-6
 
 
 def dense(rows):
