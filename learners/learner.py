@@ -176,7 +176,7 @@ class Learner(BaseModel):
         raise NotImplementedError
 
     def dropped(self, state: State) -> int:
-        """Events whose update was dropped, since a weight would have left the safe range."""
+        """Events whose update was dropped: out of the safe range, or without room for the row."""
         raise NotImplementedError
 
     def norm(self, state: State) -> float:
