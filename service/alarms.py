@@ -23,7 +23,7 @@ class Alarm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     detector: Text
     """The kind of detector on the error, or inputs, labels, predictions."""
     series: Text
-    """What changed: `error`, `label`, `prediction` or a feature's name."""
+    """What changed: `error`, `label`, `prediction`, or, where `detector` is inputs, a feature by whatever name."""
     change: Change
     size: float
     """By how much: of the error rate, as far as the detector knows it; else the largest difference between the two

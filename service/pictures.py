@@ -54,6 +54,7 @@ class Mark(NamedTuple):
     event: int
     worse: bool
     """False: the error fell."""
+    detector: str = ""
 
 
 class Curve(NamedTuple):
@@ -202,8 +203,10 @@ def _frame(axes: "Axes", panel: Panel, top: float, window: int | None) -> None:
         return
     axes.set_ylabel("error")
     words = f"events;  thick: error of all so far, thin: of the last {window:,}"
-    if any(curve.marks for curve in panel.curves):
-        words += ", upright: drift alarm, dotted where the error fell"
+    marks = [mark for curve in panel.curves for mark in curve.marks]
+    if marks:
+        whose = " or ".join(sorted({mark.detector for mark in marks if mark.detector}))
+        words += f", upright: drift alarm{whose and f' of {whose}'}, dotted where the error fell"
     axes.set_xlabel(words, color=QUIET, fontsize=8.5)
 
 

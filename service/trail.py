@@ -41,7 +41,8 @@ def curves_of(model: Model, name: str, trail: Trail) -> tuple[Curve, list[Curve]
     if now[EVENTS] and (not len(points) or points[-1, EVENTS] != now[EVENTS]):
         points = np.vstack([points, now])
     events, errors, *others = points.T
-    marks = [Mark(alarm.event, alarm.change == "worse") for alarm in trail.alarms if alarm.change != "moved"]
+    of_errors = [alarm for alarm in trail.alarms if alarm.change != "moved"]
+    marks = [Mark(alarm.event, alarm.change == "worse", alarm.detector) for alarm in of_errors]
     return Curve(name, events, errors, marks), [
         Curve(called, events, theirs) for called, theirs in zip(BASELINES, others, strict=True)
     ]

@@ -11,6 +11,7 @@ BESIDE, ALONE = "beside", "alone"
 FOLDER = TESTS / "learners"
 FILES = {
     TESTS / "test_architecture.py",
+    TESTS / "test_run.py",
     *(
         TESTS / "service" / f"test_{name}.py"
         for name in (

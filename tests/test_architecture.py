@@ -51,7 +51,11 @@ def test_every_kind_has_an_invariant_and_every_invariant_a_test():
     for path in TESTS.glob("test_invariants*.py"):
         body = tree(path).body
         tests = {node.name for node in body if isinstance(node, ast.FunctionDef)}
-        tables = [node.value for node in body if isinstance(node, ast.Assign) and node.targets[0].id == "INVARIANTS"]
+        tables = [
+            node.value
+            for node in body
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "INVARIANTS"
+        ]
         table = ast.literal_eval(tables[0])
         assert set(table.values()) <= tests
         assert len(set(table.values())) == len(table)

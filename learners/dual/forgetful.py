@@ -11,7 +11,7 @@ from learners.dual.inverse import Inverse, distance, grow, growable, project, sh
 from learners.dual.projectron import MOST_ROWS, ProjectingLearner, State, step
 from learners.dual.similarity import Kernel, fresh_work, similarities, weighted
 from learners.dual.support import Support, add, drop, room, room_without
-from learners.dual.watch import absorb, watch
+from learners.dual.watch import LONGEST, absorb, closest, rebuild, watch
 from learners.kernels import LARGEST_WEIGHT, kernel
 from learners.learner import DROPPED, MOVED
 
@@ -49,26 +49,32 @@ def _learn(
             continue
         n = support.size[0]
         p = project(inverse, n, work.k, d)
+        if not p <= LONGEST * me.k:
+            rebuild(support, inverse, square, K, work, d)
+            moved[t] = DROPPED
+            continue
         left = max(0.0, me.k - p)
+        close = -1
         grown = square[0] + 2.0 * y[t] * f + me.k
         if (n > 0 and left <= inverse.limit[0] * me.k) or not room_without(support, X, t, 0, n):
             moved[t] = step(support, square, y[t], f, p, d)
             if moved[t] == MOVED and n > 1 and _small(support, inverse, n, eta):
                 _forget(support, inverse, square, n, 0.0, d)
-                watch(support, inverse, square, K, work, d)
         elif growable(d, n, math.sqrt(left)) and grown <= LARGEST_WEIGHT:
             square[0] = max(0.0, grown)
+            close = closest(inverse, n, d, left, me.k)
             grow(inverse, n, d, math.sqrt(left), me.k)
             n, a = n + 1, y[t]
             forget = n > 1 and _small(support, inverse, n, eta)
             while forget or not room(support, X, t):  # over B is without room too
                 a = _forget(support, inverse, square, n, a, d)
-                n, forget = n - 1, False
+                n, close, forget = n - 1, close - 1, False
             add(support, X, t, a, me.square, me.tree)
-            watch(support, inverse, square, K, work, d)
             moved[t] = MOVED
         else:
             moved[t] = DROPPED
+        if support.size[0] > 0:
+            watch(support, inverse, square, K, close, work, d)
     return scores, moved
 
 
@@ -86,4 +92,5 @@ def _forget(support: Support, inverse: Inverse, square: Array, n: int, a: float,
     drop(support, 0)
     absorb(support.a, stored - 1, a_r, d)
     square[0] = max(0.0, square[0] - lost * lost)  # what is lost is orthogonal to the rest
-    return a + a_r * d[n - 2] if n > stored else a
+    joined = a + a_r * d[n - 2]
+    return joined if n > stored and abs(joined) <= LARGEST_WEIGHT else a

@@ -32,7 +32,7 @@ class Inverse(NamedTuple):
     turn: Ints
     """The stored row that was watched last."""
     since: Ints
-    """Changes since W was rebuilt."""
+    """Mistakes since W was rebuilt."""
     rebuilt: Ints
     """How often it was."""
 

@@ -10,9 +10,9 @@ from learners.batch import Array, Batch, Flags, Ints
 from learners.dual.inverse import Inverse, fresh_inverse, grow, growable, project
 from learners.dual.inverse import possible as possible_inverse
 from learners.dual.learner import KernelLearner
-from learners.dual.similarity import Kernel, fresh_work, similarities, weighted
+from learners.dual.similarity import Kernel, Self, fresh_work, similarities, weighted
 from learners.dual.support import Support, add, room
-from learners.dual.watch import absorb, watch
+from learners.dual.watch import LONGEST, absorb, closest, rebuild, watch
 from learners.kernels import LARGEST_WEIGHT, kernel
 from learners.learner import DROPPED, MOVED
 
@@ -104,28 +104,51 @@ def _learn(
             continue
         n, loss = support.size[0], 1.0 - y[t] * f
         p = project(inverse, n, work.k, d)  # ‖P k‖², d = K⁻¹k
+        if not p <= LONGEST * me.k:
+            rebuild(support, inverse, square, K, work, d)
+            moved[t] = DROPPED
+            continue
         left = max(0.0, me.k - p)
         delta = math.sqrt(left)
         if mistaken:
+            close = -1
             near = eta if U == 0.0 else max(0.0, (2.0 * loss - p - 0.5) / (2.0 * U))  # section 7.2
             if n == 0 or (delta > near and left > inverse.limit[0] * me.k and room(support, X, t)):
-                if room(support, X, t) and growable(d, n, delta):
-                    add(support, X, t, y[t], me.square, me.tree)
-                    grow(inverse, n, d, delta, me.k)
-                    square[0] = max(0.0, square[0] + 2.0 * y[t] * f + me.k)
-                    watch(support, inverse, square, K, work, d)
-                    moved[t] = MOVED
-                else:
-                    moved[t] = DROPPED
-                continue
-            tau = 1.0
+                close = closest(inverse, n, d, left, me.k)
+                moved[t] = _join(support, inverse, square, X, t, y[t], f, me, d, delta)
+            else:
+                moved[t] = step(support, square, y[t], f, p, d)
+            if support.size[0] > 0:
+                watch(support, inverse, square, K, close, work, d)
         else:
             cost = delta / eta if U == 0.0 else delta * U
-            if loss <= cost or p <= 0.0:
-                continue
-            tau = min(1.0, loss / p, 2.0 * (loss - cost) / p)
-        moved[t] = step(support, square, tau * y[t], f, p, d)
+            if loss > cost and p > 0.0:
+                tau = min(1.0, loss / p, 2.0 * (loss - cost) / p)
+                moved[t] = step(support, square, tau * y[t], f, p, d)
     return scores, moved
+
+
+@kernel
+def _join(
+    support: Support,
+    inverse: Inverse,
+    square: Array,
+    X: Batch,
+    t: int,
+    a: float,
+    f: float,
+    me: Self,
+    d: Array,
+    delta: float,
+) -> int:
+    """Store row t with coefficient a; returns what that did."""
+    grown = square[0] + 2.0 * a * f + me.k
+    if not (room(support, X, t) and growable(d, support.size[0], delta) and grown <= LARGEST_WEIGHT):
+        return DROPPED
+    grow(inverse, support.size[0], d, delta, me.k)
+    add(support, X, t, a, me.square, me.tree)
+    square[0] = max(0.0, grown)
+    return MOVED
 
 
 @kernel

@@ -78,9 +78,10 @@ def _places(productions: Ints) -> Ints:
 
 @kernel
 def own(trees: Trees, t: int, lam: float) -> float:
-    """K(T, T)."""
-    k = np.empty(1)
-    common(trees, t, trees, t, t + 1, lam, k)
+    """K(T, T); 0 in a batch without trees, which has no ends to be read."""
+    k = np.zeros(1)
+    if trees.ends.size > 0:
+        common(trees, t, trees, t, t + 1, lam, k)
     return float(k[0])
 
 

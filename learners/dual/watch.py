@@ -1,6 +1,6 @@
 """The inverse Gram matrix, watched for loss of precision and rebuilt: it is never silently wrong.
 
-At each change one stored row is looked at, all in turn: K⁻¹ times its similarities must be a column of the identity.
+At each mistake one stored row is looked at, all in turn: K⁻¹ times its similarities must be a column of the identity.
 (The youngest row says nothing: it comes out right by algebra, whatever the error.) If it is not, the factor is rebuilt
 from the kernel's values in order of age. Where that does not help, or not for long, the rows are too dependent for
 float64: the share of K(x,x) that a row must add rises tenfold, and rows below it are projected onto the older ones.
@@ -21,13 +21,34 @@ TOLERANCE = 1e-7
 One column says little less than all: the worst of them is seldom ten times as far away.
 """
 
+LONGEST = 1.001
+"""A projection is no longer than the row, ‖Pk‖² ≤ K(x,x); one that is longer than this shows a wrong factor."""
+
+
+CLOSE = 1e-4
+"""Where a newcomer adds no more than this share of K(x,x), the row that it is closest to is looked at as well."""
+
 
 @kernel
-def watch(support: Support, inverse: Inverse, square: Array, K: Kernel, work: Work, d: Array) -> None:
-    """To be called after each change of the set; overwrites `work.k` and d."""
+def closest(inverse: Inverse, n: int, d: Array, left: float, own: float) -> int:
+    """The row with the largest part in a newcomer's projection, if the newcomer adds little; else −1."""
+    found, most = -1, 0.0
+    if left <= CLOSE * own:
+        for i in range(n):
+            part = abs(d[i]) * math.sqrt(inverse.own[i])
+            if part > most:
+                found, most = i, part
+    return found
+
+
+@kernel
+def watch(support: Support, inverse: Inverse, square: Array, K: Kernel, close: int, work: Work, d: Array) -> None:
+    """Look at the next stored row, of which there must be one, and at this one if any; overwrites `work.k` and d."""
     inverse.since[0] += 1
     inverse.turn[0] = (inverse.turn[0] + 1) % support.size[0]
-    if not holds(support, inverse, K, inverse.turn[0], work, d):
+    if (close >= 0 and not holds(support, inverse, K, close, work, d)) or not holds(
+        support, inverse, K, inverse.turn[0], work, d
+    ):
         rebuild(support, inverse, square, K, work, d)
 
 
@@ -46,7 +67,8 @@ def holds(support: Support, inverse: Inverse, K: Kernel, j: int, work: Work, d: 
 
 @kernel
 def rebuild(support: Support, inverse: Inverse, square: Array, K: Kernel, work: Work, d: Array) -> None:
-    if inverse.since[0] < support.size[0]:  # a rebuild costs as much as so many changes: it shall not come more often
+    """Of the rows' own similarities; overwrites `work.k` and d."""
+    if inverse.since[0] < support.size[0]:  # a rebuild costs as much as so many mistakes: it shall not come more often
         inverse.limit[0] *= 10.0
     _regrow(support, inverse, K, work, d)
     while not _all_hold(support, inverse, K, work, d):

@@ -37,7 +37,7 @@ async def predict(context: Context, request: Request) -> Response:
 
 
 async def explain(context: Context, request: Request) -> Response:
-    """The prediction of one instance, and what each feature adds to its score."""
+    """The prediction of one instance, and what each feature, or stored row, adds to its score."""
 
     def work(body: bytes) -> Response:
         named = accepted(named_instance(context.decoder, body))
@@ -48,7 +48,7 @@ async def explain(context: Context, request: Request) -> Response:
 
 
 async def weights(context: Context, request: Request) -> Response:
-    """The features that weigh most, class by class."""
+    """The features, or stored rows, that weigh most, class by class."""
     top, classes = (_number(request, name) for name in ("top", "classes"))
     served, entries, omitted = await _apart(lambda: weights_of(context.model, top, classes))
     return json_reply({"model": model_of(context, served), "classes": entries, "omitted_classes": omitted})

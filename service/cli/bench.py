@@ -12,6 +12,7 @@ from service.bench.drift import bench_drift
 from service.bench.kernels import bench_kernels
 from service.bench.learners import bench_learners
 from service.bench.peers import installed
+from service.bench.report import measured
 from service.bench.serve import bench_serve
 
 WIDTH = 100
@@ -75,7 +76,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(command: str, arguments: argparse.Namespace) -> int:
     for peer in sorted(PEERS.get(arguments.name, set()) - set(installed())):
         print(f"onepass {command}: {peer} is not installed and not measured: install the extra bench", file=sys.stderr)
-    document = BENCHES[arguments.name].run(quick=arguments.quick)
+    document = measured(lambda: BENCHES[arguments.name].run(quick=arguments.quick))
     if arguments.json:
         print(json.dumps(document))
     else:
@@ -84,7 +85,7 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
 
 
 def _show(document: dict[str, Any]) -> None:
-    print("machine:", ", ".join(document["machine"].values()))
+    print("machine:", ", ".join(_machine(**document["machine"])))
     for title, table in document["results"].items():
         print(f"\n{title}")
         _table(table)
@@ -92,6 +93,11 @@ def _show(document: dict[str, Any]) -> None:
     for bar in document["bars"]:
         word = "ok    " if bar["ok"] else "MISSED"
         print(f"  {word} {bar['name']}: {_figure(bar['value'])} {bar['op']} {_figure(bar['goal'])}")
+
+
+def _machine(stolen: float | None, **names: str) -> list[str]:
+    told = "" if stolen is None else f"{stolen:.1%} of its CPU time stolen by the hypervisor"
+    return [*names.values(), *filter(None, [told])]
 
 
 def _table(table: dict[str, Any], indent: str = "  ") -> None:

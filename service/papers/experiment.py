@@ -58,9 +58,9 @@ def carried_out(jobs: Sequence[Job], done: Callable[[], object]) -> list[Any]:
 
 
 def spread(figures: Sequence[float]) -> dict[str, float]:
-    """Mean and deviation over runs, as the papers print them."""
-    deviation = statistics.stdev(figures) if len(figures) > 1 else 0.0
-    return {"mean": statistics.fmean(figures), "sd": deviation}
+    """Mean over runs and, where there are several, their deviation, as the papers print them."""
+    deviation = {"sd": statistics.stdev(figures)} if len(figures) > 1 else {}
+    return {"mean": statistics.fmean(figures), **deviation}
 
 
 def printed(mean: float, sd: float | None = None) -> dict[str, float]:

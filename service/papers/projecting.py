@@ -27,7 +27,7 @@ VARIANTS = {
     "reference": Variant("δ ≤ η = 0.1, float64", squared=False, eta=None, type="float64"),
     "squared": Variant("δ² ≤ η = 0.1, float64", squared=True, eta=None, type="float64"),
     "squared 0.03": Variant("δ² ≤ η = 0.03, float64", squared=True, eta=0.03, type="float64"),
-    "single": Variant("δ ≤ η = 0.1, inverse in float32", squared=False, eta=None, type="float32"),
+    "single": Variant("δ ≤ η = 0.1, float32", squared=False, eta=None, type="float32"),
 }
 
 
@@ -53,16 +53,16 @@ def _dense(X: Batch) -> Array:
 
 
 def _projectron(X: Array, y: Array, gamma: float, eta: float, squared: bool, kind: str) -> int:
-    stored, a = np.zeros((ROOM, X.shape[1])), np.zeros(ROOM)
-    inverse = np.zeros((ROOM, ROOM), kind)  # one that is filled row by row: its pages come as they are needed
-    squares, own = np.zeros(ROOM), (X * X).sum(axis=1)
+    X, own = X.astype(kind), (X * X).sum(axis=1).astype(kind)
+    stored, squares, a = np.zeros((ROOM, X.shape[1]), kind), np.zeros(ROOM, kind), np.zeros(ROOM, kind)
+    inverse = np.zeros((ROOM, ROOM), kind)
     n = 0
     for x, square, label in zip(X, own, y, strict=True):
         k = np.exp(-gamma * np.maximum(0.0, squares[:n] - 2.0 * (stored[:n] @ x) + square))
         margin = label * float(a[:n] @ k)
         if margin >= 1.0:
             continue
-        d = (inverse[:n, :n] @ k.astype(kind)).astype(np.float64)
+        d = inverse[:n, :n] @ k
         p = float(k @ d)
         gap = max(0.0, 1.0 - p)  # δ², since K(x, x) = 1
         distance = gap if squared else gap**0.5
@@ -73,8 +73,8 @@ def _projectron(X: Array, y: Array, gamma: float, eta: float, squared: bool, kin
         elif n and (distance <= eta or gap <= 1e-10):
             a[:n] += label * d
         else:
-            column = np.append(d, -1.0).astype(kind)
-            inverse[: n + 1, : n + 1] += np.outer(column, column / column.dtype.type(gap))
+            column = np.append(d, a.dtype.type(-1.0))
+            inverse[: n + 1, : n + 1] += np.outer(column, column / a.dtype.type(gap))
             stored[n], squares[n], a[n] = x, square, label
             n += 1
     return n

@@ -12,7 +12,11 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from service.sources.contract import PLAIN, Options, Sink, Source
 
-FORMS = "kafka://host:port[,host:port]/topic or redis[s]://[user:password@]host:port/db/stream or file:///path"
+FORMS = (
+    "kafka://host:port[,host:port]/topic, redis[s]://host:port/db/stream (with user:password@ before the host if need "
+    "be) or file:///path"
+)
+"""Has no form that looks like a password: what is printed is redacted."""
 KAFKA_SERVERS = re.compile(r"[^,@:\[\]]+:\d+(,[^,@:\[\]]+:\d+)*")
 KAFKA_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 REDIS_PATH = re.compile(r"/(\d+)/(.+)")

@@ -1,5 +1,6 @@
 """Kernels written from the thesis, sections 2.3 and 2.5: of dense rows and of bracketed trees, by plain recursion."""
 
+import functools
 import math
 
 import numpy as np
@@ -72,6 +73,7 @@ def inner(node):
     return [node, *(below for child in node[1] for below in inner(child))] if node[1] else []
 
 
+@functools.cache
 def parsed(text):
     """A bracketed parse as (label, children), a word being a node without children."""
     tokens = text.replace("(", " ( ").replace(")", " ) ").split()

@@ -29,7 +29,9 @@ def drawn(seed, count=2, depth=4):
 
 def k(one, other, lam=0.4):
     a, b = (flattened(text, MOST) if isinstance(text, str) else text for text in (one, other))
-    return common(a, 0, b, 0, lam, np.full(a.productions.size * b.productions.size, np.nan))
+    alike = np.full(1, np.nan)
+    common(a, 0, b, 0, 1, lam, alike)
+    return float(alike[0])
 
 
 def children_of(tree, node):
@@ -195,6 +197,12 @@ def test_a_tree_is_itself_when_normalised(seed):
     assert normalised(0.0, 0.0, mine) == 0.0
 
 
+def test_without_a_tree_there_is_nothing_in_common():
+    """Nor is anything read where there is nothing: the last row of a batch without trees is as empty as the first."""
+    assert [own(NO_TREES, t, 0.4) for t in (0, 1, 1 << 40)] == [0.0] * 3
+    assert own(NO_TREE, 0, 0.4) == 0.0
+
+
 def test_fragments_counted_by_hand():
     """λ + λ for the pre-terminals, and λ(1+λ)² for the root: it alone, with either child, with both."""
     text = "(S (A x) (B y))"
@@ -203,7 +211,7 @@ def test_fragments_counted_by_hand():
     assert k(text, "(S (A x) (B z))", 1.0) == 1 + 2
     assert k(text, "(T (A x) (B y))", 1.0) == 2
     assert k(text, "(S (B y) (A x))", 1.0) == 2, "the order of children is part of a production"
-    assert common(flattened(text, MOST), 0, NO_TREE, 0, 1.0, np.zeros(0)) == 0.0
+    assert k(text, NO_TREE, 1.0) == k(NO_TREE, text, 1.0) == 0.0
 
 
 def test_a_deep_chain_is_no_recursion():
@@ -214,7 +222,7 @@ def test_a_deep_chain_is_no_recursion():
     tree.validate(1)
     assert tree.productions.size == depth + 1
     small = flattened(shallow, MOST)
-    assert common(tree, 0, small, 0, 0.4, np.empty(2 * (depth + 1))) == 0.4
+    assert k(tree, small) == k(small, tree) == 0.4
     with pytest.raises(BadTree, match="more than 1000"):
         flattened(chain, 1000)
 

@@ -1,11 +1,12 @@
 """The benchmark says what it measured, on what, and which bars it reached; the bars themselves are for `make bench`."""
 
+import json
 import logging
 
 from service.__main__ import main
 from service.bench import checkpoint, checkpoint_store
 from service.bench.learners import bench_learners, linear_kinds
-from service.bench.report import Bar, document
+from service.bench.report import Bar, Ticks, document, stolen, ticks
 from service.cli.bench import BENCHES, Bench
 
 
@@ -75,3 +76,22 @@ def test_a_bar_is_reached_or_not():
     assert not Bar("a", 1.9, ">=", 2.0).ok
     assert Bar("a", 2.0, "<=", 2.0).ok
     assert not Bar("a", 2.1, "<=", 2.0).ok
+
+
+def test_time_that_the_hypervisor_took_is_told(monkeypatch, capsys, tmp_path):
+    stat = tmp_path / "stat"
+    stat.write_text("cpu  100 0 50 800 10 0 0 40 7 7\ncpu0 1 2 3 4 5 6 7 8 9 10\n")
+    assert ticks(stat) == Ticks(40, 1000)
+    assert stolen(ticks(stat), Ticks(90, 1200)) == 0.25
+    assert stolen(ticks(stat), ticks(stat)) == 0.0
+    assert ticks(tmp_path / "none") is None
+    assert stolen(None, None) is None
+    told = iter([Ticks(40, 1000), Ticks(90, 1200)] * 2 + [None, None])
+    monkeypatch.setattr("service.bench.report.ticks", lambda: next(told))
+    monkeypatch.setitem(BENCHES, "serve", Bench(lambda **_: document({}, []), ""))
+    assert main(["bench", "serve", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["machine"]["stolen"] == 0.25
+    assert main(["bench", "serve"]) == 0
+    assert "25.0% of its CPU time stolen" in capsys.readouterr().out
+    assert main(["bench", "serve"]) == 0
+    assert "stolen" not in capsys.readouterr().out

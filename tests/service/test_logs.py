@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from service import logs
 from service.configuration import parse
 from service.keys import new_key
+from service.logs import redacted
+from service.sources import FORMS as LOGS
+from service.store.connection import FORMS as STORES
 
 CANARY = "canary-9d21"
 ALLOWED = {"time", "level", "logger", "message", "trace", *logs.FIELDS}
@@ -138,3 +141,8 @@ def test_what_is_remembered_of_lines_is_bounded():
     for n in range(10 * logs.MESSAGES):
         assert calm.filter(record(f"line {n}"))
     assert len(calm._seen) == logs.MESSAGES
+
+
+@pytest.mark.parametrize("forms", [LOGS, STORES])
+def test_the_forms_of_an_address_are_not_taken_for_one(forms):
+    assert redacted(forms) == forms

@@ -82,6 +82,12 @@ def test_alarms_of_one_learner_go_across_and_of_several_lie_in_lanes(tmp_path):
     assert any("drift alarm" in text for text in texts(one))
 
 
+def test_whose_alarms_are_drawn_is_said(tmp_path):
+    marks = [Mark(1000, worse=True, detector="ddm"), Mark(2000, worse=True, detector="adwin")]
+    draw(tmp_path / "p.svg", [Panel("t", [straight(marks=marks), straight("arow", marks=marks[:1])])])
+    assert any("upright: drift alarm of adwin or ddm, dotted" in text for text in texts(tmp_path / "p.svg"))
+
+
 def test_without_an_alarm_nothing_is_said_of_them(tmp_path):
     draw(tmp_path / "p.svg", [Panel("t", [straight()])])
     assert not any("alarm" in text for text in texts(tmp_path / "p.svg"))
