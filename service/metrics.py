@@ -69,7 +69,10 @@ class Metrics:
         self._model_events = gauge("model_events", "Events the model has learned, restored ones included.")
         self._model_errors = gauge("model_errors", "Errors over those events.")
         self._norm = gauge("weight_norm", "Euclidean norm of the weights.")
-        self._dropped = gauge("dropped_updates", "Updates dropped: a weight would have left the safe range, or there was no room for a row.")
+        self._dropped = gauge(
+            "dropped_updates",
+            "Updates dropped: a weight would have left the safe range, or there was no room for a row.",
+        )
         self._stored = gauge(
             "support_rows", "Rows that a kernel model has stored, of all classes; only of such a model."
         )
