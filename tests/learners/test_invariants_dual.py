@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from specs import leaf
+from stored_sets import stored_rows
 from streams import SMALL, labels, seeded, suited
 
 from learners.batch import BIAS, Batch
-from learners.dual.decisive import stored_rows
 from learners.dual.rbp import RECOMPUTED, drawn
 from learners.dual.similarity import itself, kernel_scores
 from learners.registry import make

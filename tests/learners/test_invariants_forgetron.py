@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stored_sets import stored_rows
 from streams import texts
 
 from learners.batch import NO_TREE, Batch, Trees
 from learners.dual.brackets import flattened
-from learners.dual.decisive import stored_rows
 from learners.dual.forgetron_tuned import RENEWAL, gentlest, psi
 from learners.dual.similarity import fresh_work, itself, similarities
 from learners.dual.support import add, fresh_support

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stored_sets import stored_rows
 from streams import SMALL
 
 from learners.batch import Batch
-from learners.dual.decisive import stored_rows
 from learners.dual.inverse import DEPENDENT, distance, fresh_inverse, grow, possible, project, shrink
 from learners.dual.similarity import fresh_work, itself, similarities
 from learners.dual.watch import TOLERANCE
