@@ -171,6 +171,18 @@ def test_a_projection_is_the_nearest_point_and_delta_away(K, seed, plus, eta, ro
         assert full or math.sqrt(max(0.0, delta2)) <= eta * (1 + 1e-6) or delta2 <= 2 * state.inverse.limit[0] * own
 
 
+@pytest.mark.parametrize(("delta", "rows"), [(0.2, 2), (0.11, 2), (0.09, 1)])
+@pytest.mark.parametrize("kind", ["projectron", "projectron++"])
+def test_delta_and_not_its_square_is_compared_with_eta(kind, delta, rows):
+    model = learner({"kind": kind, "eta": 0.1}, {"gamma": 1.0})
+    state = model.init(SMALL)
+    apart = math.sqrt(-math.log(math.sqrt(1 - delta * delta)))  # K = √(1 − δ²)
+    X = Batch.from_rows([([0, 1], [1.0, 0.0]), ([0, 1], [1.0, apart])])
+    model.learn(state, X, np.array([1.0, -1.0]))
+    assert state.support.size[0] == rows
+    assert model.updates(state) == 2
+
+
 @some
 @given(form=forms, K=kernels, seed=seeds, label=st.sampled_from([-1.0, 1.0]))
 def test_an_exact_projection_leaves_every_score_as_the_perceptron_would(form, K, seed, label):
@@ -355,6 +367,7 @@ def test_a_spoilt_inverse_is_found_and_rebuilt(form, value):
     for x, label in zip(X, y, strict=True):
         scores = model.learn(state, one(x), np.array([label]))
         assert np.isfinite(scores).all()
+        assert np.abs(coefficients(state)).max() < 1e6
     assert state.inverse.rebuilt[0] == 1
     assert state.inverse.limit[0] <= 10 * DEPENDENT
     assert residual(model, state) <= TOLERANCE
