@@ -36,6 +36,10 @@ class Inverse(NamedTuple):
     rebuilt: Ints
     """How often it was."""
 
+    def in_use(self) -> dict[str, tuple[int, ...]]:
+        n = int(np.count_nonzero(self.own, axis=-1).max())
+        return {"factor": (n * (n + 1) // 2,), "own": (n,)}
+
 
 def fresh_inverse(rows: int) -> Inverse:
     zero = np.zeros(1, np.int64)
@@ -163,4 +167,12 @@ def shrink(inverse: Inverse, n: int, r: int, d: Array) -> float:
     for j in range(r + 1, n):
         d[j - 1] = -d[j] * delta
         inverse.own[j - 1] = inverse.own[j]
+    forget(inverse, n - 1)
     return delta
+
+
+@kernel
+def forget(inverse: Inverse, r: int) -> None:
+    """The last row r is no more: what is free is 0."""
+    _row(inverse, r)[:] = 0.0
+    inverse.own[r] = 0.0

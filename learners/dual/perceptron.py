@@ -3,10 +3,10 @@
 from typing import Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field, PositiveFloat
+from pydantic import PositiveFloat
 
 from learners.batch import Array, Batch, Flags, Ints
-from learners.dual.learner import UnboundedLearner
+from learners.dual.learner import WeighingLearner
 from learners.dual.similarity import Kernel, fresh_work, kernel_scores, similarities, weighted
 from learners.dual.support import Support, add, room
 from learners.kernels import LARGEST_WEIGHT, kernel
@@ -24,7 +24,7 @@ class State(NamedTuple):
     """R², the largest K(x, x) so far (`bias: r2`)."""
 
 
-class KernelPerceptron(UnboundedLearner):
+class KernelPerceptron(WeighingLearner):
     """Choose it as the baseline among kernel learners, or where the averaged one answers too slowly."""
 
     kind: Literal["k-perceptron"] = "k-perceptron"
@@ -33,11 +33,6 @@ class KernelPerceptron(UnboundedLearner):
     """`r2`: the thesis's own bias, which moves by η·y·R²."""
     eta: PositiveFloat = 1.0
     """Step of that bias."""
-    J: float = Field(default=1.0, gt=0.0, le=1e6)
-    """Cost factor of the positive class: its events count J times."""
-
-    def weighs(self) -> bool:
-        return True
 
     def fresh(self, support: Support) -> State:
         zero = np.zeros(1, np.int64)
@@ -51,7 +46,7 @@ class KernelPerceptron(UnboundedLearner):
 
     def run(self, state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
         eta = self.eta if self.bias == "r2" else 0.0
-        return _learn(state.support, state.square, state.bias, state.radius, eta, self.J, K, X, y)
+        return _learn(state.support, state.square, state.bias, state.radius, eta, K, X, y)
 
 
 @kernel
@@ -61,7 +56,6 @@ def _learn(
     bias: Array,
     radius: Array,
     eta: float,
-    J: float,
     K: Kernel,
     X: Batch,
     y: Array,
@@ -72,7 +66,7 @@ def _learn(
         me = similarities(support, K, X, t, work)
         f = weighted(support, work.k)
         scores[t] = f + bias[0]
-        c = X.weights[t] * (J if y[t] > 0.0 else 1.0)
+        c = X.weights[t]
         if c == 0.0:
             continue
         radius[0] = max(radius[0], me.k)

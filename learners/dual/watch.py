@@ -9,7 +9,7 @@ float64: the share of K(x,x) that a row must add rises tenfold, and rows below i
 import math
 
 from learners.batch import Array
-from learners.dual.inverse import Inverse, grow, growable, project
+from learners.dual.inverse import Inverse, forget, grow, growable, project
 from learners.dual.similarity import Kernel, Work, weighted
 from learners.dual.stored import stored_similarities
 from learners.dual.support import Support, drop
@@ -99,6 +99,7 @@ def _regrow(support: Support, inverse: Inverse, K: Kernel, work: Work, d: Array)
         else:
             absorb(support.a, r, support.a[r], d)
             drop(support, r)
+            forget(inverse, support.size[0])
 
 
 @kernel

@@ -40,7 +40,7 @@ def room(state):
     return state.nbytes if isinstance(state, np.ndarray) else sum(map(room, state))
 
 
-@pytest.mark.timeout(1200 if CHAOS else 180)
+@pytest.mark.timeout(1200 if CHAOS else 600)
 @pytest.mark.parametrize("kind", sorted(LONG) if CHAOS else KINDS)
 def test_a_budget_takes_events_without_end(kind):
     learner = make({"kind": kind, "budget": BUDGET, "gamma": 0.5, "width": SMALL - 1})

@@ -140,11 +140,11 @@ def test_what_a_kernel_could_not_survive_is_no_set(name, place, value):
     assert not possible(support)
 
 
-ROWS_ALONE = [kind for kind in LEARNERS if make(kind).stores_rows() and "projectron" not in kind]
+STORING = [kind for kind in LEARNERS if make(kind).stores_rows()]
 """Kinds without an inverse Gram matrix, which is told with its room."""
 
 
-@pytest.mark.parametrize("kind", ROWS_ALONE)
+@pytest.mark.parametrize("kind", STORING)
 def test_a_checkpoint_holds_what_is_stored_and_not_the_room(kind):
     learner = make(f"{kind}:gamma=1,width=64")
     state = learner.init(DIM)

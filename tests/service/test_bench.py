@@ -1,10 +1,14 @@
 """The benchmark says what it measured, on what, and which bars it reached; the bars themselves are for `make bench`."""
 
+import gzip
 import json
 import logging
+import os
+
+import pytest
 
 from service.__main__ import main
-from service.bench import checkpoint, checkpoint_store
+from service.bench import checkpoint, checkpoint_store, kernels
 from service.bench.learners import bench_learners, linear_kinds
 from service.bench.report import Bar, Ticks, document, stolen, ticks
 from service.cli.bench import BENCHES, Bench
@@ -22,6 +26,31 @@ def test_bench_learners_measures_every_learner_and_its_peers():
     for bar in found["bars"]:
         assert bar.keys() == {"name", "value", "op", "goal", "ok"}
     assert len(found["bars"]) == 3 + 2 * (len(linear_kinds()) - 1)
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "here"])
+def test_bench_kernels_measures_two_ways_that_agree(monkeypatch, tmp_path, folder):
+    question = "(SYNT##root(POS##WP(LEX##who::w))(SYNT##cop(POS##VBD(LEX##be::v)))(POS##NN(LEX##she::p)))"
+    with gzip.open(tmp_path / kernels.QUESTIONS, "wt") as file:
+        file.write(f'{{"grct": "{question}"}}\n' * 60)
+    monkeypatch.setenv("ONEPASS_DATA", str(tmp_path if folder == "here" else tmp_path / folder))
+    monkeypatch.setattr(kernels, "STORED", 30)
+    monkeypatch.setattr(kernels, "TREES", 30)
+    monkeypatch.setattr(kernels, "in_one_thread", lambda function, *arguments: function(*arguments))
+    found = kernels.bench_kernels(quick=True)
+    rows, pairs = found["results"].values()
+    assert rows.keys() == {"onepass", "numpy", "ratio"}
+    assert pairs.keys() == {"onepass", "recursion", "ratio"}
+    assert all(figure > 0.0 for figure in (*rows.values(), *pairs.values()))
+    assert [(bar["op"], bar["goal"]) for bar in found["bars"]] == [("<=", 2.0), (">=", 50.0)]
+
+
+def test_matrix_products_are_measured_in_one_thread(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    assert kernels.in_one_thread(os.getenv, "OPENBLAS_NUM_THREADS") == "1"
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "OPENBLAS_NUM_THREADS" not in os.environ
 
 
 def test_bench_checkpoint_measures_pauses_and_bytes(monkeypatch):
