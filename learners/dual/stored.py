@@ -12,5 +12,5 @@ def stored_similarities(support: Support, K: Kernel, r: int, work: Work) -> floa
     # The set is a batch of its own; that its slots are of a wider type is all the same to a kernel.
     rows = Batch(support.ends, support.slots, support.values, support.a, support.trees)  # type: ignore[arg-type]
     own = similarities(support, K, rows, r, work).k
-    work.k[r] = own  # which the sums of `product` give but for the last digit
+    work.k[r] = own  # which the sums of a comparison give but for the last digit
     return own
