@@ -40,11 +40,18 @@ def _arrays(state: State, prefix: str) -> dict[str, NDArray[Any]]:
 
 def _taken(state: State, prefix: str) -> dict[str, tuple[int, ...]]:
     """How much of the last axes of each array with spare room is taken."""
-    taken = {prefix + path: lengths for path, lengths in state.in_use().items()} if hasattr(state, "in_use") else {}
+    taken: dict[str, tuple[int, ...]] = {}
     for name, part in state._asdict().items():
         if not isinstance(part, np.ndarray):
             taken |= _taken(part, f"{prefix}{name}/")
+    if hasattr(state, "in_use"):  # an outer part may know more of an inner one
+        taken |= {prefix + path: lengths for path, lengths in state.in_use().items()}
     return taken
+
+
+def in_use_within(state: State) -> dict[str, tuple[int, ...]]:
+    """What the parts of a state say themselves, for whoever holds several of them in one."""
+    return _taken(state, "")
 
 
 def restore(like: State, arrays: dict[str, NDArray[Any]]) -> State:

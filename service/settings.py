@@ -108,7 +108,7 @@ class Limits(Group):
     """Characters of a feature name, a categorical value or a label."""
     max_abs: float = Field(default=1e100, gt=0.0, le=1e100)
     """Far enough from the largest float that values which meet in a slot stay finite."""
-    max_nodes: int = Field(default=1_000, ge=1, le=1 << 20)
+    max_nodes: int = Field(default=256, ge=1, le=4096)
     """Inner nodes of a tree; comparing two of them can take the product of theirs."""
 
 

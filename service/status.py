@@ -47,6 +47,7 @@ def counts_of(model: Model) -> dict[str, Any]:
         "error_rate": progress.error_rate,
         "error_rate_last_1000": progress.recent_error_rate,
         "updates": model.updates(),
+        "dropped": model.dropped(),
         "rejects": sum(model.rejects.values()),
         "rejects_by_reason": dict(sorted(model.rejects.items())),
     }

@@ -19,6 +19,7 @@ from learners.learner import EVERY, ONCE, Layout, Learned, Learner, Memory, Term
 from learners.linear.learner import LinearLearner
 from learners.registry import make
 from learners.state import State as BaseState
+from learners.state import in_use_within
 
 
 class State(NamedTuple):
@@ -28,6 +29,11 @@ class State(NamedTuple):
     dropped: Ints
     classes: BaseState
     """The base's state with a first axis of `max_classes`."""
+
+    def in_use(self) -> dict[str, tuple[int, ...]]:
+        """Where a class has spare room, classes that are not there yet are spare room too."""
+        seen = int(np.flatnonzero(self.seen).max(initial=-1)) + 1
+        return {f"classes/{path}": (seen, *lengths) for path, lengths in in_use_within(self.classes).items()}
 
 
 class OneVsRest(Learner):

@@ -27,6 +27,9 @@ from learners.state import State as BaseState
 SCORE, LEARN, AGAIN = 0, 1, 2
 """Why a row is scaled: counted for the moment, counted and kept, or counted long ago (another pass)."""
 
+NOISE = 1e-14
+"""A deviation below this share of the mean is rounding, or the rest of a spread long faded: the feature is constant."""
+
 
 class State(NamedTuple):
     events: Ints
@@ -195,7 +198,7 @@ def _scale(
             if counts:
                 mean[j], spread[j], upto[j] = m, S, k_before + 1
             deviation = math.sqrt(S / free) if free > 0.0 else 0.0
-            if deviation > 0.0:
+            if deviation > NOISE * abs(m):
                 scaled[i] = (x - m if center else x) / deviation  # eq. 1
             else:
                 scaled[i] = 0.0

@@ -40,12 +40,16 @@ def flattened(text: str, most: int) -> Trees:
             if not opened and productions:
                 raise BadTree("text after the tree", _start(text, place))
             if piece[-1] != ")":
+                if len(opened) + len(productions) >= most:  # each will be an inner node
+                    raise BadTree(f"more than {most} inner nodes", _start(text, place))
                 opened.append((place, [piece[1:].strip()], []))
                 continue
             word = piece[1:-1].strip()
             if opened:
                 opened[-1][1].append(word)
                 continue
+            if not word:
+                raise BadTree("the tree is empty", _start(text, place))
             labels, inner = [word], list[int]()  # the root is a node even so
         elif not opened:
             why = "text after the tree" if productions else "a tree begins with a bracket, not with a word or its end"

@@ -27,7 +27,7 @@ class KernelLearner(Learner):
     kernel: Literal[
         "linear", "polynomial", "rbf", "sigmoid", "tree", "tree+linear", "tree+polynomial", "tree+rbf", "tree+sigmoid"
     ] = "rbf"
-    """Of rows, of trees, or the weighted sum of one of each."""
+    """Of rows `linear`, `polynomial`, `rbf`, `sigmoid`; of trees `tree`; or `tree+rbf` and so on, the weighted sum."""
     gamma: PositiveFloat | None = None
     """γ of rbf, exp(−γ‖a−b‖²). Left out: 1 over the number of columns; with hashed features 0.01."""
     s: PositiveFloat = 1.0
@@ -39,7 +39,7 @@ class KernelLearner(Learner):
     lam: float = Field(default=0.4, gt=0.0, le=1.0)
     """λ of tree: a common fragment of n productions counts λ^n."""
     normalise: Literal["tree", "both", "none"] = "tree"
-    """Which kernels are divided by √(K(a,a)·K(b,b)), so that K(x,x) is 1."""
+    """Which kernels are divided by √(K(a,a)·K(b,b)), so that K(x,x) is 1: that of the `tree`, `both`, or `none`."""
     tree_weight: PositiveFloat = 1.0
     """Weight of the tree kernel in a sum."""
     vector_weight: PositiveFloat = 1.0

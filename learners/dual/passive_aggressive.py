@@ -51,7 +51,7 @@ class KernelPassiveAggressive(Margin, UnboundedLearner):
 
 
 class KernelPassiveAggressive1(Margin, WeighingLearner):
-    """Choose it for the fewest errors, where there is room: it stores every row that misses the margin."""
+    """Choose it where the world drifts and there is room: it follows closely, and stores all rows inside the margin."""
 
     kind: Literal["k-pa1"] = "k-pa1"
     rule = "as k-pa, τ = min(C, (ε − y·f(x))/K(x,x))"

@@ -13,6 +13,9 @@ from learners.dual.support import Support, entries
 from learners.dual.trees import common, nodes, normalised, own
 from learners.kernels import ACCEPTED, LARGEST_SQUARE, NUMERIC, kernel
 
+CANCELLED = 1e-6
+"""Share of a·a + b·b below which a·a − 2a·b + b·b has less than ten digits of ‖a − b‖²."""
+
 NO_VECTOR, LINEAR, POLYNOMIAL, RBF, SIGMOID = 0, 1, 2, 3, 4
 
 
@@ -47,28 +50,33 @@ def fresh_work(support: Support) -> Work:
 
 
 @kernel
-def of_products(K: Kernel, dot: float, aa: float, bb: float) -> float:
-    """The vector kernel of two rows from their inner products."""
+def of_products(K: Kernel, dot: float, distance: float) -> float:
+    """The vector kernel of two rows from their inner product and their squared distance."""
+    if K.vector == RBF:
+        return math.exp(-K.gamma * distance)
+    if K.vector == SIGMOID:
+        return math.tanh(K.s * dot + K.c)
     if K.vector == LINEAR:
-        k = dot
-    elif K.vector == POLYNOMIAL:
-        base = K.s * dot + K.c
-        k = base
-        for _ in range(K.d - 1):
-            k *= base
-    elif K.vector == RBF:
-        k = math.exp(-K.gamma * max(0.0, aa - 2.0 * dot + bb))
-    else:
-        k = math.tanh(K.s * dot + K.c)
-    return k
+        return dot
+    base = K.s * dot + K.c
+    k = base
+    for _ in range(K.d - 1):
+        k *= base
+    return _bounded(k)
 
 
 @kernel
-def _weighed(K: Kernel, dot: float, aa: float, bb: float) -> float:
-    k = of_products(K, dot, aa, bb)
+def _bounded(k: float) -> float:
+    """Rows that are too large are refused before they are scaled; here sums stay finite whatever a scaler makes."""
+    return max(-LARGEST_SQUARE, min(LARGEST_SQUARE, k))
+
+
+@kernel
+def _weighed(K: Kernel, dot: float, distance: float, aa: float, bb: float) -> float:
+    k = of_products(K, dot, distance)
     if K.vectors_normalised:
-        k = normalised(k, of_products(K, aa, aa, aa), of_products(K, bb, bb, bb))
-    return K.vector_weight * k
+        k = normalised(k, of_products(K, aa, 0.0), of_products(K, bb, 0.0))
+    return _bounded(K.vector_weight * k)
 
 
 class Self(NamedTuple):
@@ -87,7 +95,7 @@ def of_itself(K: Kernel, square: float, tree: float) -> float:
     """K(x, x), from x·x and K of its tree with itself."""
     k = 0.0
     if K.vector != NO_VECTOR:
-        k += _weighed(K, square, square, square)
+        k += _weighed(K, square, 0.0, square, square)
     if K.tree_weight > 0.0:
         k += K.tree_weight * (normalised(tree, tree, tree) if K.trees_normalised else tree)
     return k
@@ -126,7 +134,28 @@ def _compare_rows(support: Support, K: Kernel, X: Batch, t: int, square: float, 
     for i in range(first, last):
         work.spread[X.indices[i]] = 0.0
     for i in range(support.size[0]):
-        work.k[i] = _weighed(K, work.k[i], support.squares[i], square)
+        both = support.squares[i] + square
+        distance = both - 2.0 * work.k[i]
+        if K.vector == RBF and distance <= CANCELLED * both:
+            distance = _distance(support, i, X, t)
+        work.k[i] = _weighed(K, work.k[i], distance, support.squares[i], square)
+
+
+@kernel
+def _distance(support: Support, i: int, X: Batch, t: int) -> float:
+    """‖x_i − x‖², entry by entry: for rows so near each other that a difference of squares has lost it."""
+    here, end = support.ends[i], support.ends[i + 1]
+    there, last = entries(X, t)
+    total = 0.0
+    while here < end or there < last:
+        if there == last or (here < end and support.slots[here] < X.indices[there]):
+            difference, here = support.values[here], here + 1
+        elif here == end or X.indices[there] < support.slots[here]:
+            difference, there = X.values[there], there + 1
+        else:
+            difference, here, there = support.values[here] - X.values[there], here + 1, there + 1
+        total += difference * difference
+    return total
 
 
 @kernel
@@ -220,6 +249,6 @@ def kernel_scores(support: Support, K: Kernel, X: Batch) -> Array:
 def kernel_refusals(K: Kernel, X: Batch, codes: Flags) -> Flags:
     """Also NUMERIC where K(x, x), which bounds every K(x, ·), is beyond what sums can take."""
     for t in range(codes.size):
-        if codes[t] == ACCEPTED and not abs(itself(K, X, t).k) <= LARGEST_SQUARE:
+        if codes[t] == ACCEPTED and not abs(itself(K, X, t).k) < LARGEST_SQUARE:  # at the bound it was cut
             codes[t] = NUMERIC
     return codes

@@ -4,12 +4,13 @@ At each mistake one stored row is looked at, all in turn: K⁻¹ times its simil
 (The youngest row says nothing: it comes out right by algebra, whatever the error.) If it is not, the factor is rebuilt
 from the kernel's values in order of age. Where that does not help, or not for long, the rows are too dependent for
 float64: the share of K(x,x) that a row must add rises tenfold, and rows below it are projected onto the older ones.
+After a calm time it falls again.
 """
 
 import math
 
 from learners.batch import Array
-from learners.dual.inverse import Inverse, forget, grow, growable, project
+from learners.dual.inverse import DEPENDENT, Inverse, forget, grow, growable, project
 from learners.dual.similarity import Kernel, Work, weighted
 from learners.dual.stored import stored_similarities
 from learners.dual.support import Support, drop
@@ -24,6 +25,9 @@ One column says little less than all: the worst of them is seldom ten times as f
 LONGEST = 1.001
 """A projection is no longer than the row, ‖Pk‖² ≤ K(x,x); one that is longer than this shows a wrong factor."""
 
+
+CALM = 32
+"""Mistakes per stored row without a rebuild after which the share that a row must add falls again, tenfold."""
 
 CLOSE = 1e-4
 """Where a newcomer adds no more than this share of K(x,x), the row that it is closest to is looked at as well."""
@@ -50,6 +54,8 @@ def watch(support: Support, inverse: Inverse, square: Array, K: Kernel, close: i
         support, inverse, K, inverse.turn[0], work, d
     ):
         rebuild(support, inverse, square, K, work, d)
+    elif inverse.since[0] % (CALM * support.size[0]) == 0:
+        inverse.limit[0] = max(DEPENDENT, 0.1 * inverse.limit[0])  # times may have become better
 
 
 @kernel

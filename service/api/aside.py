@@ -19,6 +19,7 @@ ASIDE = ThreadPoolExecutor(1, "aside")
 
 async def worked(context: Context, body: bytes, work: Callable[[bytes], T]) -> T:
     """What `work` makes of a body."""
-    if len(body) <= (SHORT if context.settings.features.bits else SHORT_OF_COLUMNS):
+    short = SHORT if context.settings.features.bits else SHORT_OF_COLUMNS
+    if len(body) <= short and not context.settings.learner.stores_rows():  # those meet every stored row
         return work(body)
     return await asyncio.get_running_loop().run_in_executor(ASIDE, work, body)

@@ -71,6 +71,7 @@ SCHEMAS: dict[str, Schema] = {
         error_rate=RATE,
         error_rate_last_1000=RATE,
         updates=COUNT,
+        dropped=COUNT,
         rejects=COUNT,
         rejects_by_reason={"type": "object", "additionalProperties": COUNT},
         support={"anyOf": [_exactly(rows=COUNT, room=COUNT), {"type": "null"}]},

@@ -34,6 +34,7 @@ from service.pictures import Curve, Panel, check_picture, draw
 from service.quality_report import quality_of
 from service.sources.file import FileSource
 from service.status import counts_of
+from service.stored import stock_of
 from service.trail import Trail, curves_of
 
 NAMES = 65_536
@@ -98,6 +99,8 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
         plan = planned(arguments)
     runs = [_replay(plan, learner, arguments) for learner in plan.learners]
     told = [run.told for run in runs]
+    if not any(run["events"] for run in told) and (rejects := told[0]["rejects"]):
+        raise BadSettings(f"no event of {arguments.data} could be learned: {_rejects(told[0])} of {rejects:,}")
     if arguments.json:
         print(json.dumps(told[0] if len(told) == 1 else {"runs": told}))
     else:
@@ -129,6 +132,7 @@ def _replay(plan: Plan, learner: Learner, arguments: argparse.Namespace) -> Run:
     saved = store.newest()
     run = {
         **counts_of(model),
+        "support": stock_of(model),
         "quality": quality_of(model),
         "alarms": [_told(alarm) for alarm in trail.alarms],
         "events_per_second": round(total / seconds) if seconds else 0,
@@ -196,10 +200,17 @@ def _rejects(run: dict[str, Any]) -> str:
     return f"{run['rejects']:,} rejects ({reasons}{hint})"
 
 
+def _stored(run: dict[str, Any]) -> str:
+    """How many rows a kernel learner has stored, and updates that were dropped, for want of room or otherwise."""
+    support, dropped = run["support"], run["dropped"]
+    rows = f"{support['rows']:,} of {support['room']:,} rows stored, " if support else ""
+    return rows + (f"{dropped:,} updates dropped, " if dropped else "")
+
+
 def _in_words(run: dict[str, Any]) -> str:
     text = (
         f"{run['events']:,} events, {run['errors']:,} errors ({run['error_rate']:.4f}), "
-        f"last 1000 {run['error_rate_last_1000']:.4f}, {run['updates']:,} updates, {_rejects(run)}, "
+        f"last 1000 {run['error_rate_last_1000']:.4f}, {run['updates']:,} updates, {_stored(run)}{_rejects(run)}, "
         f"{run['events_per_second']:,} events/s"
     )
     if "test" in run:

@@ -112,12 +112,12 @@ def drawn():
     return found
 
 
-WORDS = ["a", "b", "c"]
+WORDS = ["a", "b", "c", "d", "e"]
 
 
 def bracketed(rng, depth):
     """A random tree over few labels, so that two of them have much in common."""
-    label = "ABCD"[rng.integers(4)]
+    label = "ABCDE"[rng.integers(5)]
     if depth == 0 or rng.random() < 0.3:
         return f"({label} {' '.join(rng.choice(WORDS, rng.integers(1, 3)))})"
     return f"({label} {' '.join(bracketed(rng, depth - 1) for _ in range(rng.integers(1, 4)))})"

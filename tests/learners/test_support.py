@@ -12,7 +12,7 @@ from learners.dual.decisive import stored_row
 from learners.dual.similarity import kernel_scores
 from learners.dual.support import add, drop, fresh_support, possible, room
 from learners.registry import LEARNERS, make
-from learners.state import flatten, restore
+from learners.state import flatten, restore, state_digest
 
 DIM, ROWS, ENTRIES, NODES = 9, 5, 12, 40
 
@@ -141,7 +141,6 @@ def test_what_a_kernel_could_not_survive_is_no_set(name, place, value):
 
 
 STORING = [kind for kind in LEARNERS if make(kind).stores_rows()]
-"""Kinds without an inverse Gram matrix, which is told with its room."""
 
 
 @pytest.mark.parametrize("kind", STORING)
@@ -159,3 +158,19 @@ def test_arrays_beyond_the_room_are_refused():
     small = fresh_support(DIM, 2, ENTRIES, NODES)
     with pytest.raises(ValueError, match=r"a is float64\(3,\), this learner has float64\(2,\) at most"):
         restore(small, flatten(support))
+
+
+def test_classes_that_are_not_there_take_no_room_in_a_checkpoint():
+    learner = make({"kind": "one_vs_rest", "max_classes": 64, "base": "k-perceptron:gamma=1,width=64"})
+    state = learner.init(DIM)
+    X = Batch.from_rows([([1, 2, 3], [1.0, 2.0, 3.0])] * 40)
+    learner.learn(state, X, np.arange(40.0) % 3)
+    arrays = flatten(state)
+    assert arrays["classes/support/slots"].shape[0] == 3
+    assert sum(array.nbytes for array in arrays.values()) < 40_000
+    back = restore(learner.init(DIM), arrays)
+    assert back.classes.support.slots.shape == state.classes.support.slots.shape
+    assert np.array_equal(learner.scores(back, X), learner.scores(state, X))
+    for more in (state, back):
+        learner.learn(more, X, np.arange(40.0) % 5)
+    assert state_digest(back) == state_digest(state)

@@ -115,7 +115,7 @@ def test_the_limit_of_nodes_to_the_last():
     six, seven = ("(A " * n + "x" + ")" * n for n in (6, 7))
     assert same(NESTED.event(body(label=1, parse=six)), {0: 1.0}, six)
     assert NESTED.event(body(label=1, parse=seven)) == Reject("tree", character=28)
-    assert Decoder(Features(tree="t"), Label(), Limits()).limits.max_nodes == 1000
+    assert Decoder(Features(tree="t"), Label(), Limits()).limits.max_nodes == 256
 
 
 @some

@@ -21,6 +21,7 @@ class Oracle:
         spread = ages @ (rows - mean) ** 2
         constant = np.ptp(rows, axis=0) == 0
         deviation = np.where(constant, 1.0, np.sqrt(spread / (K - K2 / K))) if len(rows) > 1 else 1.0
+        constant = constant | (deviation <= 1e-14 * np.abs(mean))  # rounding is no spread
         z = x.copy()  # which keeps what a row may carry
         z[1:] = np.where(constant, 0.0, (x - mean if self.center else x) / deviation)[1:]
         return z
