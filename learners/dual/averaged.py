@@ -37,7 +37,7 @@ class State(NamedTuple):
 
 
 class KernelAveraged(WeighingLearner):
-    """Choose it where the world stands still: steadier than the perceptron; in a drift the past outvotes the present."""
+    """Choose it where the world stands still: steadier than the perceptron; in a drift the past outvotes the day."""
 
     kind: Literal["k-averaged"] = "k-averaged"
     rule = "k-perceptron's hypotheses v_i; score Σ c_i·v_i(x)/Σ c_i, c_i = 1 + the events that v_i got right"

@@ -112,12 +112,12 @@ def drawn():
     return found
 
 
-WORDS = ["a", "b", "c", "d", "e"]
+WORDS = ["a", "b", "c"]
 
 
 def bracketed(rng, depth):
     """A random tree over few labels, so that two of them have much in common."""
-    label = "ABCDE"[rng.integers(5)]
+    label = "ABCD"[rng.integers(4)]
     if depth == 0 or rng.random() < 0.3:
         return f"({label} {' '.join(rng.choice(WORDS, rng.integers(1, 3)))})"
     return f"({label} {' '.join(bracketed(rng, depth - 1) for _ in range(rng.integers(1, 4)))})"
@@ -126,7 +126,7 @@ def bracketed(rng, depth):
 def texts(rows):
     """A tree for nine rows of ten, the same ones for the same number of rows."""
     rng = np.random.default_rng(rows)
-    return [bracketed(rng, 2) if rng.random() < 0.9 else None for _ in range(rows)]
+    return [bracketed(rng, 3) if rng.random() < 0.9 else None for _ in range(rows)]
 
 
 @functools.cache

@@ -301,7 +301,7 @@ def uneven(seed, rows=150):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "room", [{"kernel": "rbf", "width": 2}, {"kernel": "tree", "nodes": 2}, {"kernel": "tree+rbf"}]
+    "room", [{"kernel": "rbf", "width": 2}, {"kernel": "tree", "nodes": 5}, {"kernel": "tree+rbf"}]
 )
 @given(seed=SEED)
 @settings(max_examples=6, derandomize=True, deadline=None)
