@@ -1,0 +1,74 @@
+"""What kernel learners must bear: scalers that make rows huge, rows far from the origin and near each other."""
+
+import math
+
+import numpy as np
+import pytest
+
+from learners.batch import Batch
+from learners.dual.brackets import BadTree, flattened
+from learners.dual.similarity import fresh_work, similarities
+from learners.registry import LEARNERS, make
+from learners.state import flatten
+
+STORING = [kind for kind in LEARNERS if make(kind).stores_rows()]
+FAR = 1.7e9
+"""A time in seconds, as a column that nobody scaled."""
+
+
+def small(kind, **given):
+    fields = type(make(kind)).model_fields
+    room = {field: 5 for field in ("budget", "max_support") if field in fields and fields[field].default is not None}
+    return {"kind": kind, "width": 2, "gamma": 0.5} | room | given
+
+
+@pytest.mark.parametrize("halflife", [1.0, None])
+@pytest.mark.parametrize("degree", [3, 16])
+@pytest.mark.parametrize("kind", STORING)
+def test_a_column_that_hardly_moves_leaves_a_scaled_model_finite(kind, degree, halflife):
+    base = small(kind, kernel="polynomial", d=degree)
+    learner = make({"kind": "scaled", "center": False, "halflife": halflife, "base": base})
+    values = 1.0 + 1e-15 * (np.arange(400) % 3)
+    values[0] = 2.0
+    X = Batch.from_rows([([1, 2], [value, float(t % 7)]) for t, value in enumerate(values)])
+    state = learner.init(3)
+    scores = learner.learn(state, X, np.where(np.arange(400) % 2, 1.0, -1.0))
+    assert np.isfinite(scores).all()
+    assert all(np.isfinite(array).all() for array in flatten(state).values())
+    assert learner.possible(state), "it could go on from its own checkpoint"
+
+
+def test_rows_far_away_and_near_each_other_keep_their_distance():
+    learner = make("k-perceptron:kernel=rbf,gamma=0.5,width=2,max_support=4")
+    state = learner.init(3)
+    learner.learn(state, Batch.from_rows([([1], [FAR])]), np.array([1.0]))
+    for step, slots in [(0.0, [1]), (1.0, [1]), (3.0, [1]), (2.0, [1, 2])]:
+        values = [FAR + step, 0.5][: len(slots)]
+        work = fresh_work(state.support)
+        similarities(state.support, learner.function(), Batch.from_rows([(slots, values)]), 0, work)
+        wanted = math.exp(-0.5 * (step * step + 0.25 * (len(slots) - 1)))
+        assert work.k[0] == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["projectron", "projectron++", "forgetful-projectron"])
+def test_a_projecting_learner_that_gave_up_rows_learns_again(kind):
+    learner = make(small(kind) | ({"budget": 40} if kind.startswith("forgetful") else {"max_support": 40}))
+    state = learner.init(3)
+    state.inverse.limit[0] = 1.0  # as after rows that no float64 could tell apart
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2.0, 2.0, (6000, 2))
+    y = np.where(x[:, 0] * x[:, 1] > 0.0, 1.0, -1.0)
+    scores = learner.learn(state, Batch.from_rows([([1, 2], row.tolist()) for row in x]), y)
+    assert state.support.size[0] > 5
+    assert np.mean(np.sign(scores[-500:]) != y[-500:]) < 0.2
+
+
+@pytest.mark.parametrize("text", ["()", "( )", " ( ) "])
+def test_an_empty_tree_is_none(text):
+    with pytest.raises(BadTree, match="the tree is empty at character"):
+        flattened(text, 10)
+
+
+def test_brackets_that_are_never_closed_count_as_nodes_at_once():
+    with pytest.raises(BadTree, match="more than 10 inner nodes at character 20"):
+        flattened("(A" * 1000, 10)
