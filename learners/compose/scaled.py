@@ -98,7 +98,13 @@ class Scaled(Learner):
         return self.base.weighs()
 
     def possible(self, state: State) -> bool:
-        return self.base.possible(state.base)
+        numbers = (state.K, state.K2, state.mean, state.spread)
+        return bool(
+            all(np.isfinite(array).all() for array in numbers)
+            and min(state.events[0], state.K[0], state.K2[0], state.spread.min()) >= 0
+            and ((state.upto >= 0) & (state.upto <= state.events[0])).all()
+            and self.base.possible(state.base)
+        )
 
     def settled(self, layout: Layout) -> Self:
         center = layout.dense and self.base.takes_negative() if self.center is None else self.center

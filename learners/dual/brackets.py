@@ -48,8 +48,6 @@ def flattened(text: str, most: int) -> Trees:
             if opened:
                 opened[-1][1].append(word)
                 continue
-            if not word:
-                raise BadTree("the tree is empty", _start(text, place))
             labels, inner = [word], list[int]()  # the root is a node even so
         elif not opened:
             why = "text after the tree" if productions else "a tree begins with a bracket, not with a word or its end"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from learners.batch import Array, Ints
-from learners.kernels import kernel
+from learners.kernels import LARGEST_SQUARE, kernel
 
 DEPENDENT = 1e-10
 """A row of δ² ≤ this share of K(x,x) is a combination of the stored ones, as far as float64 can tell."""
@@ -60,8 +60,8 @@ def possible(inverse: Inverse, n: int) -> bool:
     return bool(
         np.isfinite(kept).all()
         and (kept[ends - 1] >= SMALLEST_DIAGONAL).all()
-        and (inverse.own[:n] > 0.0).all()
-        and inverse.limit[0] >= DEPENDENT
+        and ((inverse.own[:n] > 0.0) & (inverse.own[:n] <= LARGEST_SQUARE)).all()
+        and DEPENDENT <= inverse.limit[0] <= 1.0
         and min(inverse.turn[0], inverse.since[0]) >= 0
     )
 

@@ -10,6 +10,7 @@ from learners.dual.decisive import influences
 from learners.dual.similarity import LINEAR, NO_VECTOR, POLYNOMIAL, RBF, SIGMOID, Kernel, kernel_refusals, kernel_scores
 from learners.dual.support import Support, fresh_support
 from learners.dual.support import possible as possible_support
+from learners.dual.trees import own
 from learners.influences import Influences, Stock
 from learners.kernels import refusals
 from learners.learner import ONCE, Layout, Learned, Learner, Memory, tally
@@ -110,7 +111,11 @@ class KernelLearner(Learner):
 
     def possible(self, state: State) -> bool:
         numbers = [part for part in state if isinstance(part, np.ndarray)]
-        return possible_support(state.support) and all(np.isfinite(part).all() for part in numbers)
+        if not (possible_support(state.support) and all(np.isfinite(part).all() for part in numbers)):
+            return False
+        support, n = state.support, int(state.support.size[0])
+        trees = [own(support.trees, i, self.lam) for i in range(n)] if self.takes_trees() else np.zeros(n)
+        return bool(state.square[0] >= 0.0 and np.allclose(trees, support.tree_squares[:n], rtol=1e-9, atol=0.0))
 
     def refusals(self, X: Batch) -> Flags:
         return kernel_refusals(self.function(), X, refusals(X))

@@ -9,7 +9,7 @@ import numpy as np
 
 from learners.batch import BIAS, Array, Batch, Ints, Trees
 from learners.dual.trees import nodes
-from learners.kernels import kernel
+from learners.kernels import LARGEST_WEIGHT, kernel
 
 ROUNDING = 1e-9
 """Relative, of a square that is summed up in another order."""
@@ -86,6 +86,7 @@ def _possible_rows(support: Support, n: int) -> bool:
         and ascend.all()
         and np.allclose(squares, support.squares[:n], rtol=ROUNDING, atol=0.0)
         and (support.tree_squares[:n] >= 0.0).all()
+        and (np.abs(support.a[:n]) <= LARGEST_WEIGHT).all()
     )
 
 

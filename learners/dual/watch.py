@@ -75,10 +75,10 @@ def holds(support: Support, inverse: Inverse, K: Kernel, j: int, work: Work, d: 
 def rebuild(support: Support, inverse: Inverse, square: Array, K: Kernel, work: Work, d: Array) -> None:
     """Of the rows' own similarities; overwrites `work.k` and d."""
     if inverse.since[0] < support.size[0]:  # a rebuild costs as much as so many mistakes: it shall not come more often
-        inverse.limit[0] *= 10.0
+        inverse.limit[0] = min(1.0, 10.0 * inverse.limit[0])
     _regrow(support, inverse, K, work, d)
     while not _all_hold(support, inverse, K, work, d):
-        inverse.limit[0] *= 10.0  # ends at 1, with one row or rows that have nothing in common
+        inverse.limit[0] = min(1.0, 10.0 * inverse.limit[0])  # ends at 1, with one row
         _regrow(support, inverse, K, work, d)
     inverse.since[0] = 0
     inverse.rebuilt[0] += 1

@@ -99,8 +99,6 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
         plan = planned(arguments)
     runs = [_replay(plan, learner, arguments) for learner in plan.learners]
     told = [run.told for run in runs]
-    if not any(run["events"] for run in told) and (rejects := told[0]["rejects"]):
-        raise BadSettings(f"no event of {arguments.data} could be learned: {_rejects(told[0])} of {rejects:,}")
     if arguments.json:
         print(json.dumps(told[0] if len(told) == 1 else {"runs": told}))
     else:

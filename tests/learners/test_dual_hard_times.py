@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from learners.batch import Batch
+from learners.batch import Batch, Trees
 from learners.dual.brackets import BadTree, flattened
 from learners.dual.similarity import fresh_work, similarities
 from learners.registry import LEARNERS, make
@@ -63,12 +63,46 @@ def test_a_projecting_learner_that_gave_up_rows_learns_again(kind):
     assert np.mean(np.sign(scores[-500:]) != y[-500:]) < 0.2
 
 
-@pytest.mark.parametrize("text", ["()", "( )", " ( ) "])
-def test_an_empty_tree_is_none(text):
-    with pytest.raises(BadTree, match="the tree is empty at character"):
-        flattened(text, 10)
-
-
 def test_brackets_that_are_never_closed_count_as_nodes_at_once():
     with pytest.raises(BadTree, match="more than 10 inner nodes at character 20"):
         flattened("(A" * 1000, 10)
+
+
+def learned(spec):
+    learner = make(spec)
+    X = Batch.from_rows(
+        [([1, 2], [float(t % 5), 1.0 + t % 3]) for t in range(20)],
+        trees=Trees.joined([flattened(f"(S (A {t % 3}) (B {t % 2}))", 9) for t in range(20)]),
+    )
+    state = learner.init(3)
+    learner.learn(state, X, np.where(np.arange(20) % 2, 1.0, -1.0))
+    return learner, state
+
+
+PROJECTING = {"kind": "projectron", "kernel": "tree+rbf", "gamma": 0.5, "width": 2, "max_support": 9}
+SCALED = {"kind": "scaled", "center": False, "base": {"kind": "stoptron", "gamma": 0.5, "width": 2, "budget": 9}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "path", "value"),
+    [
+        (PROJECTING, "support/a", 1e308),
+        (PROJECTING, "support/tree_squares", 0.0),
+        (PROJECTING, "support/tree_squares", 1e300),
+        (PROJECTING, "square", -1.0),
+        (PROJECTING, "inverse/own", np.inf),
+        (PROJECTING, "inverse/limit", np.inf),
+        (PROJECTING, "inverse/limit", 0.0),
+        (PROJECTING, "inverse/factor", 0.0),
+        (SCALED, "mean", np.nan),
+        (SCALED, "spread", -1.0),
+        (SCALED, "K", np.inf),
+        (SCALED, "events", -1),
+        (SCALED, "upto", 21),
+    ],
+)
+def test_what_no_events_could_have_led_to_is_no_state(spec, path, value):
+    learner, state = learned(spec)
+    assert learner.possible(state)
+    flatten(state)[path][0] = value
+    assert not learner.possible(state)

@@ -101,13 +101,13 @@ def test_long_productions_are_hashed_alike():
         ("(S (A x) (B y)", "never closed", 0),
         ("(S (A x) (B y", "never closed", 9),
         ("(", "never closed", 0),
-        ("(A (B (C x)))", "more than 2 inner nodes", 12),
-        ("(A (B x) (C y))", "more than 2 inner nodes", 14),
+        ("(A (B (C (D x))))", "more than 3 inner nodes", 9),
+        ("(A (B x) (C y) (D z))", "more than 3 inner nodes", 15),
     ],
 )
 def test_what_is_no_tree_is_told_with_its_position(text, why, position):
     with pytest.raises(BadTree, match=why) as caught:
-        flattened(text, 2)
+        flattened(text, 3)
     assert caught.value.position == position
     assert str(position) in str(caught.value)
 
