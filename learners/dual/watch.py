@@ -16,7 +16,7 @@ from learners.dual.stored import stored_similarities
 from learners.dual.support import Support, drop
 from learners.kernels import LARGEST_WEIGHT, kernel
 
-TOLERANCE = 1e-8
+TOLERANCE = 1e-7
 """How far the column that is watched may be from the identity's, in units of the rows' lengths.
 
 One column says little less than all: the worst of them is seldom ten times as far away.

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from stored_sets import stored_rows
 from streams import SMALL
@@ -109,9 +109,14 @@ def residual(model, state):
     return np.abs((W.T @ (W @ K) - np.eye(len(K))) * lengths[:, None] / lengths).max(initial=0.0)
 
 
+PRECISION = 10 * np.finfo(float).eps / DEPENDENT
+"""Rows may differ by 1e-10 of K(x,x), of which their similarities know six digits: 2e-6, and some more."""
+
+
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @some
 @given(K=kernels, seed=seeds)
+@example(K={"kernel": "polynomial", "normalise": "both"}, seed=128)
 def test_the_inverse_is_one_and_the_norm_is_that_of_f(form, K, seed):
     model = learner(form, K)
     X, y = history(seed, 40)
@@ -119,7 +124,7 @@ def test_the_inverse_is_one_and_the_norm_is_that_of_f(form, K, seed):
     for x, label in zip(X, y, strict=True):
         scores = model.learn(state, one(x), np.array([label]))
         assert np.isfinite(scores).all()
-        assert residual(model, state) <= 1e-6
+        assert residual(model, state) <= PRECISION
     a = coefficients(state)
     assert model.possible(state)
     assert model.norm(state) ** 2 == pytest.approx(a @ gram(model, state) @ a, rel=1e-6, abs=1e-6)
