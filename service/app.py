@@ -65,11 +65,8 @@ class Service:
         self._stop = threading.Event()
         self._deadline = 0.0
         self._decoder = Decoder(settings.features, settings.label, settings.limits, settings.names)
-        try:
-            with refused():
-                self.model = Model(settings.learner, settings.features, settings.label, self._decoder, settings.drift)
-        except MemoryError as error:
-            raise BadSettings("the state does not fit the memory: lower features.bits or label.max_classes") from error
+        with refused():
+            self.model = Model(settings.learner, settings.features, settings.label, self._decoder, settings.drift)
         self._metrics = Metrics(Registry(), settings.name, kafka=settings.source.url.startswith("kafka:"))
         self._store = RedisStore(settings.store, settings.name)
         self._work: Worker | Follower = Follower(self.model, self._store, self._metrics, self.health)

@@ -33,3 +33,6 @@ def refused() -> Iterator[None]:
         raise BadSettings(f"{where}{fault['msg'].removeprefix('Value error, ')}") from error
     except ValueError as error:
         raise BadSettings(str(error)) from error
+    except MemoryError as error:
+        what = "features.bits, label.max_classes or the rows that the learner stores (max_support, budget)"
+        raise BadSettings(f"the state does not fit the memory: lower {what}") from error

@@ -13,8 +13,9 @@ import numpy as np
 
 from learners.batch import Array, Batch, Flags, Ints
 from learners.dual.learner import WeighingLearner
-from learners.dual.similarity import Kernel, fresh_work, similarities, weighted
+from learners.dual.similarity import Kernel, similarities, weighted
 from learners.dual.support import Support, add, room
+from learners.dual.work import Work
 from learners.kernels import LARGEST_WEIGHT, kernel
 from learners.learner import DROPPED, MOVED
 
@@ -48,16 +49,16 @@ class KernelAveraged(WeighingLearner):
         zero = np.zeros(1, np.int64)
         return State(support, np.zeros(1), zero, zero.copy(), np.zeros(self.rows()), zero.copy(), zero.copy())
 
-    def score_rows(self, state: State, X: Batch) -> Array:
-        return _scores(state, self.weighting == "norm", self.function(), X)
+    def answer(self, state: State, K: Kernel, X: Batch, work: Work) -> Array:
+        return _scores(state, self.weighting == "norm", K, X, work)
 
     def answering(self, state: State) -> tuple[Array, float]:
         a, constant = super().answering(state)
         counted = state.shares[: a.size] + _current(state, self.weighting == "norm")
         return a * counted / max(1, state.total[0]), constant
 
-    def run(self, state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
-        return _learn(state, self.weighting == "norm", K, X, y)
+    def run(self, state: State, K: Kernel, X: Batch, y: Array, work: Work) -> tuple[Array, Flags]:
+        return _learn(state, self.weighting == "norm", K, X, y, work)
 
 
 @kernel
@@ -83,9 +84,8 @@ def _average(state: State, by_norm: bool, k: Array) -> float:
 
 
 @kernel
-def _scores(state: State, by_norm: bool, K: Kernel, X: Batch) -> Array:
+def _scores(state: State, by_norm: bool, K: Kernel, X: Batch, work: Work) -> Array:
     scores = np.empty(X.weights.size)
-    work = fresh_work(state.support)
     for t in range(scores.size):
         similarities(state.support, K, X, t, work)
         scores[t] = _average(state, by_norm, work.k)
@@ -93,10 +93,9 @@ def _scores(state: State, by_norm: bool, K: Kernel, X: Batch) -> Array:
 
 
 @kernel
-def _learn(state: State, by_norm: bool, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
+def _learn(state: State, by_norm: bool, K: Kernel, X: Batch, y: Array, work: Work) -> tuple[Array, Flags]:
     scores, moved = np.empty(y.size), np.zeros(y.size, np.uint8)
     support, square = state.support, state.square
-    work = fresh_work(support)
     for t in range(y.size):
         me = similarities(support, K, X, t, work)
         scores[t] = _average(state, by_norm, work.k)

@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from learners.batch import Array, Batch, Trees
-from learners.dual.similarity import Kernel, fresh_work, of_itself, similarities
+from learners.dual.similarity import Kernel, of_itself, similarities
 from learners.dual.support import Support
+from learners.dual.work import lent
 from learners.influences import Influences
 from learners.kernels import kernel
 
@@ -23,12 +24,11 @@ def influences(
     return Influences(rows, a[shown], k[shown], float(parts[left_out].sum()), constant, int(a.size), exact)
 
 
-@kernel
 def _compared(support: Support, K: Kernel, X: Batch) -> Array:
     """K(x_i, x) with the first row of a batch."""
-    work = fresh_work(support)
-    similarities(support, K, X, 0, work)
-    return work.k
+    with lent(support) as work:
+        similarities(support, K, X, 0, work)
+        return work.k
 
 
 @kernel

@@ -9,9 +9,10 @@ from pydantic import Field
 from learners.batch import Array, Batch, Flags
 from learners.dual.inverse import Inverse, distance, grow, growable, project, shrink
 from learners.dual.projectron import MOST_ROWS, ProjectingLearner, State, step
-from learners.dual.similarity import Kernel, fresh_work, similarities, weighted
+from learners.dual.similarity import Kernel, similarities, weighted
 from learners.dual.support import Support, add, drop, room, room_without
 from learners.dual.watch import LONGEST, absorb, closest, rebuild, watch
+from learners.dual.work import Work
 from learners.kernels import LARGEST_WEIGHT, kernel
 from learners.learner import DROPPED, MOVED
 
@@ -32,16 +33,16 @@ class ForgetfulProjectron(ProjectingLearner):
     def joining(self) -> int:
         return self.budget + 1  # the newcomer joins before the oldest leaves
 
-    def run(self, state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
-        return _learn(state.support, state.inverse, state.square, self.eta, K, X, y)
+    def run(self, state: State, K: Kernel, X: Batch, y: Array, work: Work) -> tuple[Array, Flags]:
+        return _learn(state.support, state.inverse, state.square, self.eta, K, X, y, work)
 
 
 @kernel
 def _learn(
-    support: Support, inverse: Inverse, square: Array, eta: float, K: Kernel, X: Batch, y: Array
+    support: Support, inverse: Inverse, square: Array, eta: float, K: Kernel, X: Batch, y: Array, work: Work
 ) -> tuple[Array, Flags]:
     scores, moved = np.empty(y.size), np.zeros(y.size, np.uint8)
-    work, d = fresh_work(support), np.empty(support.a.size + 1)
+    d = np.empty(support.a.size + 1)
     for t in range(y.size):
         me = similarities(support, K, X, t, work)
         f = scores[t] = weighted(support, work.k)

@@ -11,9 +11,10 @@ import numpy as np
 
 from learners.batch import Array, Batch, Flags, Ints
 from learners.dual.learner import BudgetLearner
-from learners.dual.similarity import Kernel, Work, fresh_work, similarities, weighted
+from learners.dual.similarity import Kernel, similarities, weighted
 from learners.dual.stored import stored_similarities
 from learners.dual.support import Support, add, drop, room, room_without
+from learners.dual.work import Work
 from learners.kernels import kernel
 from learners.learner import DROPPED, MOVED
 
@@ -39,14 +40,13 @@ class Forgetron(BudgetLearner):
     def fresh(self, support: Support) -> State:
         return State(support, np.zeros(1), np.zeros(1, np.int64), np.zeros(1, np.int64))
 
-    def run(self, state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
-        return _learn(state.support, state.square, K, X, y)
+    def run(self, state: State, K: Kernel, X: Batch, y: Array, work: Work) -> tuple[Array, Flags]:
+        return _learn(state.support, state.square, K, X, y, work)
 
 
 @kernel
-def _learn(support: Support, square: Array, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
+def _learn(support: Support, square: Array, K: Kernel, X: Batch, y: Array, work: Work) -> tuple[Array, Flags]:
     scores, moved = np.empty(y.size), np.zeros(y.size, np.uint8)
-    work = fresh_work(support)
     theirs = Work(np.empty(support.a.size), work.spread)
     B = support.a.size
     U = 0.25 * math.sqrt((B + 1.0) / math.log(B + 1.0))

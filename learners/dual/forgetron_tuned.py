@@ -12,9 +12,10 @@ import numpy as np
 
 from learners.batch import Array, Batch, Flags, Ints
 from learners.dual.learner import BudgetLearner
-from learners.dual.similarity import Kernel, Work, fresh_work, similarities, weighted
+from learners.dual.similarity import Kernel, similarities, weighted
 from learners.dual.stored import stored_similarities
 from learners.dual.support import Support, add, drop, room, room_without
+from learners.dual.work import Work
 from learners.kernels import kernel
 from learners.learner import DROPPED, MOVED
 from learners.state import State as AnyState
@@ -67,8 +68,8 @@ class TunedForgetron(_Sparing):
     kind: Literal["forgetron-tuned"] = "forgetron-tuned"
     rule = "on y·f(x) ≤ 0: add x with σ = 1; beyond B: all σ *= the largest φ ≤ 1 with Q ≤ 15/32·M, drop the oldest"
 
-    def run(self, state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
-        return _learn(state, False, K, X, y)
+    def run(self, state: State, K: Kernel, X: Batch, y: Array, work: Work) -> tuple[Array, Flags]:
+        return _learn(state, False, K, X, y, work)
 
 
 class GreedyForgetron(_Sparing):
@@ -77,15 +78,14 @@ class GreedyForgetron(_Sparing):
     kind: Literal["forgetron-greedy"] = "forgetron-greedy"
     rule = "as forgetron-tuned, but of all rows that of least damage is dropped, where this is ≤ 15/32: then φ = 1"
 
-    def run(self, state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
-        return _learn(state, True, K, X, y)
+    def run(self, state: State, K: Kernel, X: Batch, y: Array, work: Work) -> tuple[Array, Flags]:
+        return _learn(state, True, K, X, y, work)
 
 
 @kernel
-def _learn(state: State, greedy: bool, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
+def _learn(state: State, greedy: bool, K: Kernel, X: Batch, y: Array, work: Work) -> tuple[Array, Flags]:
     support, values = state.support, state.values
     scores, moved = np.empty(y.size), np.zeros(y.size, np.uint8)
-    work = fresh_work(support)
     theirs = Work(np.empty(support.a.size), work.spread)
     for t in range(y.size):
         me = similarities(support, K, X, t, work)

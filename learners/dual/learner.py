@@ -11,6 +11,7 @@ from learners.dual.similarity import LINEAR, NO_VECTOR, POLYNOMIAL, RBF, SIGMOID
 from learners.dual.support import Support, fresh_support
 from learners.dual.support import possible as possible_support
 from learners.dual.trees import own
+from learners.dual.work import Work, lent
 from learners.influences import Influences, Stock
 from learners.kernels import refusals
 from learners.learner import ONCE, Layout, Learned, Learner, Memory, tally
@@ -66,9 +67,13 @@ class KernelLearner(Learner):
         """A fresh state around an empty support set."""
         raise NotImplementedError
 
-    def run(self, state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
+    def run(self, state: State, K: Kernel, X: Batch, y: Array, work: Work) -> tuple[Array, Flags]:
         """Call the kernel: scores before each update, and what each event did."""
         raise NotImplementedError
+
+    def answer(self, state: State, K: Kernel, X: Batch, work: Work) -> Array:
+        """Call the kernel: scores, and nothing learned."""
+        return kernel_scores(state.support, K, X, work)
 
     def takes_sigmoid(self) -> bool:
         """Whether the rule can do without a positive definite kernel."""
@@ -121,7 +126,8 @@ class KernelLearner(Learner):
         return kernel_refusals(self.function(), X, refusals(X))
 
     def score_rows(self, state: State, X: Batch) -> Array:
-        return kernel_scores(state.support, self.function(), X)
+        with lent(state.support) as work:
+            return self.answer(state, self.function(), X, work)
 
     def stores_rows(self) -> bool:
         return True
@@ -141,7 +147,8 @@ class KernelLearner(Learner):
 
     def learn_rows(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Learned:
         del memory
-        learned = Learned(*self.run(state, self.function(), X, y))
+        with lent(state.support) as work:
+            learned = Learned(*self.run(state, self.function(), X, y, work))
         tally(state, learned.moved)
         return learned
 

@@ -10,8 +10,9 @@ from pydantic import PositiveFloat
 
 from learners.batch import Array, Batch, Flags, Ints
 from learners.dual.learner import KernelLearner, UnboundedLearner, WeighingLearner
-from learners.dual.similarity import Kernel, fresh_work, similarities, weighted
+from learners.dual.similarity import Kernel, similarities, weighted
 from learners.dual.support import Support, add, room
+from learners.dual.work import Work
 from learners.kernels import LARGEST_WEIGHT, kernel
 from learners.learner import DROPPED, MOVED
 
@@ -35,9 +36,13 @@ class Margin(KernelLearner):
     def fresh(self, support: Support) -> State:
         return State(support, np.zeros(1), np.zeros(1, np.int64), np.zeros(1, np.int64))
 
-    def _run(self, state: State, cap: float, slack: float, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
+    def _run(
+        self, state: State, cap: float, slack: float, K: Kernel, X: Batch, y: Array, work: Work
+    ) -> tuple[Array, Flags]:
         mistakes_only = self.update_on == "mistake"
-        return _learn(state.support, state.square, self.epsilon, mistakes_only, cap, slack, self.weighs(), K, X, y)
+        return _learn(
+            state.support, state.square, self.epsilon, mistakes_only, cap, slack, self.weighs(), K, X, y, work
+        )
 
 
 class KernelPassiveAggressive(Margin, UnboundedLearner):
@@ -46,8 +51,8 @@ class KernelPassiveAggressive(Margin, UnboundedLearner):
     kind: Literal["k-pa"] = "k-pa"
     rule = "on y·f(x) < ε: add x with a = τ·y, τ = (ε − y·f(x))/K(x,x)"
 
-    def run(self, state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
-        return self._run(state, np.inf, 0.0, K, X, y)
+    def run(self, state: State, K: Kernel, X: Batch, y: Array, work: Work) -> tuple[Array, Flags]:
+        return self._run(state, np.inf, 0.0, K, X, y, work)
 
 
 class KernelPassiveAggressive1(Margin, WeighingLearner):
@@ -58,8 +63,8 @@ class KernelPassiveAggressive1(Margin, WeighingLearner):
     C: PositiveFloat = 1.0
     """The largest coefficient."""
 
-    def run(self, state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
-        return self._run(state, self.C, 0.0, K, X, y)
+    def run(self, state: State, K: Kernel, X: Batch, y: Array, work: Work) -> tuple[Array, Flags]:
+        return self._run(state, self.C, 0.0, K, X, y, work)
 
 
 class KernelPassiveAggressive2(Margin, WeighingLearner):
@@ -70,8 +75,8 @@ class KernelPassiveAggressive2(Margin, WeighingLearner):
     C: PositiveFloat = 1.0
     """Inverse softness."""
 
-    def run(self, state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
-        return self._run(state, np.inf, 0.5 / self.C, K, X, y)
+    def run(self, state: State, K: Kernel, X: Batch, y: Array, work: Work) -> tuple[Array, Flags]:
+        return self._run(state, np.inf, 0.5 / self.C, K, X, y, work)
 
 
 @kernel
@@ -86,10 +91,10 @@ def _learn(
     K: Kernel,
     X: Batch,
     y: Array,
+    work: Work,
 ) -> tuple[Array, Flags]:
     """One formula for the three: PA has no cap and no slack, PA-I a cap, PA-II a slack of 1/(2C)."""
     scores, moved = np.empty(y.size), np.zeros(y.size, np.uint8)
-    work = fresh_work(support)
     for t in range(y.size):
         me = similarities(support, K, X, t, work)
         f = weighted(support, work.k)

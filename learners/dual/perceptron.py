@@ -7,8 +7,9 @@ from pydantic import PositiveFloat
 
 from learners.batch import Array, Batch, Flags, Ints
 from learners.dual.learner import WeighingLearner
-from learners.dual.similarity import Kernel, fresh_work, kernel_scores, similarities, weighted
+from learners.dual.similarity import Kernel, kernel_scores, similarities, weighted
 from learners.dual.support import Support, add, room
+from learners.dual.work import Work
 from learners.kernels import LARGEST_WEIGHT, kernel
 from learners.learner import DROPPED, MOVED
 
@@ -38,15 +39,15 @@ class KernelPerceptron(WeighingLearner):
         zero = np.zeros(1, np.int64)
         return State(support, np.zeros(1), zero, zero.copy(), np.zeros(1), np.zeros(1))
 
-    def score_rows(self, state: State, X: Batch) -> Array:
-        return np.asarray(kernel_scores(state.support, self.function(), X) + state.bias[0])
+    def answer(self, state: State, K: Kernel, X: Batch, work: Work) -> Array:
+        return np.asarray(kernel_scores(state.support, K, X, work) + state.bias[0])
 
     def answering(self, state: State) -> tuple[Array, float]:
         return super().answering(state)[0], float(state.bias[0])
 
-    def run(self, state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
+    def run(self, state: State, K: Kernel, X: Batch, y: Array, work: Work) -> tuple[Array, Flags]:
         eta = self.eta if self.bias == "r2" else 0.0
-        return _learn(state.support, state.square, state.bias, state.radius, eta, K, X, y)
+        return _learn(state.support, state.square, state.bias, state.radius, eta, K, X, y, work)
 
 
 @kernel
@@ -59,9 +60,9 @@ def _learn(
     K: Kernel,
     X: Batch,
     y: Array,
+    work: Work,
 ) -> tuple[Array, Flags]:
     scores, moved = np.empty(y.size), np.zeros(y.size, np.uint8)
-    work = fresh_work(support)
     for t in range(y.size):
         me = similarities(support, K, X, t, work)
         f = weighted(support, work.k)

@@ -10,9 +10,10 @@ from learners.batch import Array, Batch, Flags, Ints
 from learners.dual.inverse import Inverse, fresh_inverse, grow, growable, project
 from learners.dual.inverse import possible as possible_inverse
 from learners.dual.learner import KernelLearner
-from learners.dual.similarity import Kernel, Self, fresh_work, similarities, weighted
+from learners.dual.similarity import Kernel, Self, similarities, weighted
 from learners.dual.support import Support, add, room
 from learners.dual.watch import LONGEST, absorb, closest, rebuild, watch
+from learners.dual.work import Work
 from learners.kernels import LARGEST_WEIGHT, kernel
 from learners.learner import DROPPED, MOVED
 
@@ -57,15 +58,18 @@ class Projectron(ProjectingLearner):
     max_support: int = Field(default=1000, ge=1, le=MOST_ROWS)
     """Most rows that are stored; with so many every mistake is projected, however far. n rows cost n²/2 numbers."""
     budget: int | None = Field(default=None, ge=1, le=MOST_ROWS)
-    """B in place of `max_support`: η then follows from it and the loss at each mistake, and `eta` is not used."""
+    """B in place of `max_support`: η then follows from it and the loss at each mistake, and `eta` is not used.
+
+    Below 31 it lets a normalised kernel store one row and no more: U is then so small that any projection is near.
+    """
 
     def rows(self) -> int:
         return self.budget or self.max_support
 
-    def run(self, state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
+    def run(self, state: State, K: Kernel, X: Batch, y: Array, work: Work) -> tuple[Array, Flags]:
         U = largest_norm(self.budget) if self.budget else 0.0
         margin = 1.0 if isinstance(self, ProjectronPlus) else 0.0
-        return _learn(state.support, state.inverse, state.square, self.eta, U, margin, K, X, y)
+        return _learn(state.support, state.inverse, state.square, self.eta, U, margin, K, X, y, work)
 
 
 class ProjectronPlus(Projectron):
@@ -93,9 +97,10 @@ def _learn(
     K: Kernel,
     X: Batch,
     y: Array,
+    work: Work,
 ) -> tuple[Array, Flags]:
     scores, moved = np.empty(y.size), np.zeros(y.size, np.uint8)
-    work, d = fresh_work(support), np.empty(support.a.size)
+    d = np.empty(support.a.size)
     for t in range(y.size):
         me = similarities(support, K, X, t, work)
         f = scores[t] = weighted(support, work.k)

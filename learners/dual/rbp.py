@@ -11,9 +11,10 @@ from pydantic import Field
 
 from learners.batch import Array, Batch, Flags, Ints
 from learners.dual.learner import BudgetLearner
-from learners.dual.similarity import Kernel, Work, fresh_work, similarities, weighted
+from learners.dual.similarity import Kernel, similarities, weighted
 from learners.dual.stored import stored_similarities
 from learners.dual.support import Support, add, drop, room, room_without
+from learners.dual.work import Work
 from learners.kernels import kernel
 from learners.learner import DROPPED, MOVED
 
@@ -43,15 +44,14 @@ class RandomBudgetPerceptron(BudgetLearner):
         zero = np.zeros(1, np.int64)
         return State(support, np.zeros(1), zero, zero.copy(), np.array([self.seed]), zero.copy())
 
-    def run(self, state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
-        return _learn(state, K, X, y)
+    def run(self, state: State, K: Kernel, X: Batch, y: Array, work: Work) -> tuple[Array, Flags]:
+        return _learn(state, K, X, y, work)
 
 
 @kernel
-def _learn(state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
+def _learn(state: State, K: Kernel, X: Batch, y: Array, work: Work) -> tuple[Array, Flags]:
     scores, moved = np.empty(y.size), np.zeros(y.size, np.uint8)
     support, square = state.support, state.square
-    work = fresh_work(support)
     spare = Work(np.empty(support.a.size), work.spread)
     for t in range(y.size):
         me = similarities(support, K, X, t, work)

@@ -12,6 +12,7 @@ from learners.batch import Array, Batch, Flags
 from learners.dual.products import products
 from learners.dual.support import Support, entries
 from learners.dual.trees import common, nodes, normalised, own
+from learners.dual.work import Work
 from learners.kernels import ACCEPTED, LARGEST_SQUARE, NUMERIC, kernel
 
 CANCELLED = 1e-6
@@ -34,20 +35,6 @@ class Kernel(NamedTuple):
     """0: trees are not looked at."""
     lam: float
     trees_normalised: bool
-
-
-class Work(NamedTuple):
-    """Room for one row's similarities, made once per batch."""
-
-    k: Array
-    """K(x_i, x) of the stored rows."""
-    spread: Array
-    """The row by slot; zeros outside it."""
-
-
-@kernel
-def fresh_work(support: Support) -> Work:
-    return Work(np.empty(support.a.size), np.zeros(support.dim[0]))
 
 
 @kernel
@@ -181,9 +168,8 @@ def weighted(support: Support, k: Array) -> float:
 
 
 @kernel
-def kernel_scores(support: Support, K: Kernel, X: Batch) -> Array:
+def kernel_scores(support: Support, K: Kernel, X: Batch, work: Work) -> Array:
     scores = np.empty(X.weights.size)
-    work = fresh_work(support)
     for t in range(scores.size):
         similarities(support, K, X, t, work)
         scores[t] = weighted(support, work.k)

@@ -1,8 +1,9 @@
 """A stored row compared with the whole set: what a rule needs that drops or projects one."""
 
 from learners.batch import Batch
-from learners.dual.similarity import Kernel, Work, similarities
+from learners.dual.similarity import Kernel, similarities
 from learners.dual.support import Support
+from learners.dual.work import Work
 from learners.kernels import kernel
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from learners.batch import Array, Batch, Flags, Ints
 from learners.dual.decisive import influences
 from learners.dual.learner import WeighingLearner
-from learners.dual.similarity import Kernel, fresh_work, similarities, weighted
+from learners.dual.similarity import Kernel, similarities, weighted
 from learners.dual.support import Support, add, room
+from learners.dual.work import Work
 from learners.influences import Influences
 from learners.kernels import LARGEST_WEIGHT, kernel
 from learners.learner import DROPPED, MOVED
@@ -41,8 +42,8 @@ class KernelVoted(WeighingLearner):
         zero = np.zeros(1, np.int64)
         return State(support, np.zeros(1), zero, zero.copy(), np.zeros(self.rows(), np.int64))
 
-    def score_rows(self, state: State, X: Batch) -> Array:
-        return _scores(state.support, state.votes, self.function(), X)
+    def answer(self, state: State, K: Kernel, X: Batch, work: Work) -> Array:
+        return _scores(state.support, state.votes, K, X, work)
 
     def answering(self, state: State) -> tuple[Array, float]:
         """As if it averaged: a row counts as often as the hypotheses it is in."""
@@ -55,8 +56,8 @@ class KernelVoted(WeighingLearner):
         a, constant = self.answering(state)
         return influences(state.support, self.function(), X, a, constant, most, exact=False)
 
-    def run(self, state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
-        return _learn(state, K, X, y)
+    def run(self, state: State, K: Kernel, X: Batch, y: Array, work: Work) -> tuple[Array, Flags]:
+        return _learn(state, K, X, y, work)
 
 
 @kernel
@@ -71,9 +72,8 @@ def _vote(support: Support, votes: Ints, k: Array) -> float:
 
 
 @kernel
-def _scores(support: Support, votes: Ints, K: Kernel, X: Batch) -> Array:
+def _scores(support: Support, votes: Ints, K: Kernel, X: Batch, work: Work) -> Array:
     scores = np.empty(X.weights.size)
-    work = fresh_work(support)
     for t in range(scores.size):
         similarities(support, K, X, t, work)
         scores[t] = _vote(support, votes, work.k)
@@ -81,10 +81,9 @@ def _scores(support: Support, votes: Ints, K: Kernel, X: Batch) -> Array:
 
 
 @kernel
-def _learn(state: State, K: Kernel, X: Batch, y: Array) -> tuple[Array, Flags]:
+def _learn(state: State, K: Kernel, X: Batch, y: Array, work: Work) -> tuple[Array, Flags]:
     scores, moved = np.empty(y.size), np.zeros(y.size, np.uint8)
     support, square, votes = state.support, state.square, state.votes
-    work = fresh_work(support)
     for t in range(y.size):
         me = similarities(support, K, X, t, work)
         scores[t] = _vote(support, votes, work.k)

@@ -11,9 +11,10 @@ import math
 
 from learners.batch import Array
 from learners.dual.inverse import DEPENDENT, Inverse, forget, grow, growable, project
-from learners.dual.similarity import Kernel, Work, weighted
+from learners.dual.similarity import Kernel, weighted
 from learners.dual.stored import stored_similarities
 from learners.dual.support import Support, drop
+from learners.dual.work import Work
 from learners.kernels import LARGEST_WEIGHT, kernel
 
 TOLERANCE = 1e-7

@@ -70,7 +70,7 @@ def findings(outcomes: list[Outcome | Kept]) -> Findings:
     if variants:
         ours = [outcome for outcome in passes if outcome.row == SLOW and outcome.seed == 0]
         tables["Projectron++ by what is compared with η, one permutation; 2,010 in the thesis"] = [
-            {"rule": "as it is here", "support": ours[0].support, "seconds": ours[0].seconds},
+            {"rule": f"δ ≤ η = {ETA}, float64: the learner", "support": ours[0].support, "seconds": ours[0].seconds},
             *({"rule": kept.rule, "support": kept.support, "seconds": kept.seconds} for kept in variants),
         ]
     counts = {row: spread([outcome.support for outcome in passes if outcome.row == row])["mean"] for row in BARS}

@@ -1,7 +1,11 @@
-"""A support set as a batch, for tests that ask what is in it."""
+"""A support set as a batch and what it says, for tests that ask what is in it."""
+
+import numpy as np
 
 from learners.batch import Batch, Trees
 from learners.dual.decisive import stored_row
+from learners.dual.similarity import kernel_scores
+from learners.dual.work import Work
 
 
 def stored_rows(support):
@@ -9,3 +13,12 @@ def stored_rows(support):
     rows = [stored_row(support, i) for i in range(support.size[0])]
     trees = Trees.joined([row.trees for row in rows])
     return Batch.from_rows([(row.indices, row.values) for row in rows], trees=trees)
+
+
+def room_for(support):
+    return Work(np.empty(support.a.size), np.zeros(int(support.dim[0])))
+
+
+def scored(support, K, X):
+    """f of each row."""
+    return kernel_scores(support, K, X, room_for(support))

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from stored_sets import room_for
 
 from learners.batch import Batch, Trees
 from learners.dual.brackets import BadTree, flattened
-from learners.dual.similarity import fresh_work, similarities
+from learners.dual.similarity import similarities
 from learners.registry import LEARNERS, make
 from learners.state import flatten
 
@@ -44,7 +45,7 @@ def test_rows_far_away_and_near_each_other_keep_their_distance():
     learner.learn(state, Batch.from_rows([([1], [FAR])]), np.array([1.0]))
     for step, slots in [(0.0, [1]), (1.0, [1]), (3.0, [1]), (2.0, [1, 2])]:
         values = [FAR + step, 0.5][: len(slots)]
-        work = fresh_work(state.support)
+        work = room_for(state.support)
         similarities(state.support, learner.function(), Batch.from_rows([(slots, values)]), 0, work)
         wanted = math.exp(-0.5 * (step * step + 0.25 * (len(slots) - 1)))
         assert work.k[0] == pytest.approx(wanted, rel=1e-12)

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from specs import name, specs
+from stored_sets import scored
 from streams import SMALL, SPARSE, labels, seeded, suited
 
-from learners.dual.similarity import itself, kernel_scores
+from learners.dual.similarity import itself
 from learners.dual.support import add, fresh_support
 from learners.kernels import ACCEPTED
 from learners.registry import make
@@ -90,7 +91,7 @@ def test_the_rows_told_are_those_that_are_that_similar(learner):
             alone = fresh_support(SMALL, 1, stored.indices.size, stored.trees.productions.size)
             me = itself(K, stored, 0)
             add(alone, stored, 0, 1.0, me.square, me.tree)
-            assert kernel_scores(alone, K, rows[-1])[0] == pytest.approx(similarity, rel=1e-12)
+            assert scored(alone, K, rows[-1])[0] == pytest.approx(similarity, rel=1e-12)
 
 
 def test_a_row_is_a_copy():

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from specs import leaf
-from stored_sets import stored_rows
+from stored_sets import scored, stored_rows
 from streams import SMALL, labels, seeded, suited
 
 from learners.batch import BIAS, Batch
 from learners.dual.rbp import RECOMPUTED, drawn
-from learners.dual.similarity import itself, kernel_scores
+from learners.dual.similarity import itself
 from learners.registry import make
 
 INVARIANTS = {
@@ -76,7 +76,7 @@ def gram(learner, state):
     G = np.zeros((n, n))
     for i in range(n):
         alone = state.support._replace(a=np.eye(1, state.support.a.size, i)[0])
-        G[i] = kernel_scores(alone, learner.function(), rows)
+        G[i] = scored(alone, learner.function(), rows)
     return G
 
 
@@ -115,7 +115,7 @@ def hypotheses(learner, X, y):
         current, moves = state.support, learner.updates(state)
         n = stored(state)
         event = X.rows(t, t + 1)
-        right = y[t] * kernel_scores(current, learner.function(), event)[0] > 0.0
+        right = y[t] * scored(current, learner.function(), event)[0] > 0.0
         learner.learn(state, event, y[t : t + 1])
         if learner.updates(state) > moves:
             found.append([stored(state), 1])
@@ -138,7 +138,7 @@ def test_k_averaged_scores_the_mean_of_all_hypotheses(kernel, seed, weighting):
         n = int(past.size[0])
         a = past.a[:n]
         norm = np.sqrt(a @ G[:n, :n] @ a) if weighting == "norm" else 1.0
-        parts.append(c * kernel_scores(past, learner.function(), stream.X) / norm)
+        parts.append(c * scored(past, learner.function(), stream.X) / norm)
     wanted = sum(parts) / sum(c for _, c in sets)
     size = sum(np.abs(part) for part in parts).max()
     assert len(sets) > 5
@@ -151,7 +151,7 @@ def test_k_voted_scores_the_votes_of_all_hypotheses(kernel, seed):
     learner = made("k-voted", kernel)
     stream, y = stream_of(learner, seed)
     sets, state = hypotheses(learner, stream.X, y)
-    votes = sum(c * np.where(kernel_scores(past, learner.function(), stream.X) >= 0.0, 1, -1) for past, c in sets)
+    votes = sum(c * np.where(scored(past, learner.function(), stream.X) >= 0.0, 1, -1) for past, c in sets)
     assert len(sets) > 5
     assert learner.scores(state, stream.X).tolist() == (votes / sum(c for _, c in sets)).tolist()
 
@@ -179,9 +179,9 @@ def test_a_score_never_grows_beyond_its_hypotheses(spec):
     learner = averaging(spec)
     state = after(learner, 3)
     events = one({1: 1.0})
-    y = 1.0 if kernel_scores(state.support, learner.function(), events)[0] > 0.0 else -1.0
+    y = 1.0 if scored(state.support, learner.function(), events)[0] > 0.0 else -1.0
     learner.learn(state, events, np.array([y]))
-    current = kernel_scores(state.support, learner.function(), events)[0]
+    current = scored(state.support, learner.function(), events)[0]
     counts = [state.votes[stored(state) - 1 : stored(state)]] if spec == "k-voted" else [state.survived, state.total]
     for count in counts:
         count[0] += 10**12
@@ -289,7 +289,7 @@ def test_a_full_set_learns_no_more_and_says_so(kind):
     assert learner.dropped(state) > 0
     a, square, dropped = state.support.a.copy(), state.square.copy(), learner.dropped(state)
     row = one({1: 0.5})
-    y = -1.0 if kernel_scores(state.support, learner.function(), row)[0] > 0.0 else 1.0
+    y = -1.0 if scored(state.support, learner.function(), row)[0] > 0.0 else 1.0
     learner.learn(state, row, np.array([y]))
     assert learner.dropped(state) == dropped + 1
     assert (state.support.a == a).all()

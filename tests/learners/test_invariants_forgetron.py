@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stored_sets import stored_rows
+from stored_sets import room_for, stored_rows
 from streams import texts
 
 from learners.batch import NO_TREE, Batch, Trees
 from learners.dual.brackets import flattened
 from learners.dual.forgetron_tuned import RENEWAL, gentlest, psi
-from learners.dual.similarity import fresh_work, itself, similarities
+from learners.dual.similarity import itself, similarities
 from learners.dual.support import add, fresh_support
 from learners.learner import DROPPED, MOVED
 from learners.registry import make
@@ -61,7 +61,7 @@ def gram(learner, X, dim=DIM):
     for t in range(X.size):
         me = itself(K, X, t)
         add(support, X, t, 0.0, me.square, me.tree)
-    work, G = fresh_work(support), np.empty((X.size, X.size))
+    work, G = room_for(support), np.empty((X.size, X.size))
     for t in range(X.size):
         similarities(support, K, X, t, work)
         G[t] = work.k

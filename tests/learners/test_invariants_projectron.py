@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from stored_sets import stored_rows
+from stored_sets import room_for, stored_rows
 from streams import SMALL
 
 from learners.batch import Batch
 from learners.dual.inverse import DEPENDENT, distance, fresh_inverse, grow, possible, project, shrink
-from learners.dual.similarity import fresh_work, itself, similarities
+from learners.dual.similarity import itself, similarities
 from learners.dual.watch import TOLERANCE
 from learners.registry import make
 from learners.state import flatten, restore, state_digest
@@ -79,7 +79,7 @@ def learned(model, seed, rows=40, *, near=True):
 
 def compared(model, state, X):
     """K(x_i, x) of the stored rows, a column per row of a batch."""
-    work, n = fresh_work(state.support), int(state.support.size[0])
+    work, n = room_for(state.support), int(state.support.size[0])
     columns = []
     for t in range(X.size):
         similarities(state.support, model.function(), X, t, work)

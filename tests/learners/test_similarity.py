@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from stored_sets import room_for
 from streams import bracketed
 
 from learners.batch import Batch, Trees
 from learners.dual.brackets import flattened
-from learners.dual.similarity import LINEAR, Kernel, fresh_work, similarities
+from learners.dual.similarity import LINEAR, Kernel, similarities
 from learners.dual.support import add, fresh_support
 from learners.dual.trees import common, own
 
@@ -38,7 +39,7 @@ def test_products_are_summed_from_left_to_right(shape, size):
     slots = sorted(rng.choice(np.arange(1, DIM), 9, replace=False).tolist())
     X = Batch.from_rows([([0, *slots], [1.0, *rng.normal(size=9).tolist()])])
     x = dict(zip(X.indices[1:].tolist(), X.values[1:].tolist(), strict=True))
-    work = fresh_work(support)
+    work = room_for(support)
     similarities(support, LINES, X, 0, work)
     assert not work.spread.any()
     for i, there in enumerate(rows):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from plain_kernels import kernel
 from specs import FIRST, ROOM, built, choices, name
+from stored_sets import room_for
 from streams import SMALL, labels, seeded, suited, texts
 from test_oracles import dense
 from test_oracles_dual import Row
 
-from learners.dual.similarity import fresh_work
 from learners.dual.stored import stored_similarities
 from learners.state import state_digest
 
@@ -23,7 +23,7 @@ def test_a_stored_row_is_compared_with_all_of_the_set(learner, dim):
     kept = [t for t in range(EVENTS) if moved(learner, state, stream.X.rows(t, t + 1), y[t : t + 1])]
     rows = [with_tree(dense(stream)[t], texts(EVENTS)[t]) for t in kept]
     assert len(rows) == state.support.size[0] > ROOM / 2
-    before, K, work = state_digest(state), kernel(learner.model_dump()), fresh_work(state.support)
+    before, K, work = state_digest(state), kernel(learner.model_dump()), room_for(state.support)
     for r, row in enumerate(rows):
         own = stored_similarities(state.support, learner.function(), r, work)
         assert own == work.k[r]

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stored_sets import scored
 from streams import bracketed
 
 from learners.batch import NO_TREE, Batch
 from learners.dual.brackets import flattened
 from learners.dual.decisive import stored_row
-from learners.dual.similarity import kernel_scores
 from learners.dual.support import add, drop, fresh_support, possible, room
 from learners.registry import LEARNERS, make
 from learners.state import flatten, restore, state_digest
@@ -94,7 +94,7 @@ def test_what_is_taken_for_a_set_can_be_worked_with(mess):
             array[place % array.size] = value
     if possible(support):
         K = make("k-perceptron:kernel=tree+rbf,gamma=1,width=4").function()
-        assert np.isfinite(kernel_scores(support, K, row(3))).all()
+        assert np.isfinite(scored(support, K, row(3))).all()
         while support.size[0]:
             drop(support, 0)
         assert same(support, [])

@@ -206,6 +206,11 @@ WRONG = {
     "no such positive": (("replay", "WORDS", "--positive", "tea"), "tea", "ham, spam, eggs"),
     "flag's learner": (("replay", "WORDS", "--positive", "ham", "--learner", "pa1:c=1"), "did you mean 'C'"),
     "bits": (("replay", "WORDS", "--positive", "ham", "--bits", "99"), "bits"),
+    "memory": (
+        ("replay", "WORDS", "--positive", "ham", "--learner", "k-perceptron:max_support=1048576,width=1048576"),
+        "does not fit the memory",
+        "max_support",
+    ),
     "one_vs_rest alone": (
         ("replay", "WORDS", "--positive", "ham", "--learner", '{"kind": "one_vs_rest", "base": "pa1"}'),
         "classes",

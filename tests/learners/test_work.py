@@ -1,0 +1,61 @@
+"""Room that is lent: clean whenever somebody gets it, and the same again for the same thread."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from learners.batch import Batch
+from learners.dual.support import fresh_support
+from learners.dual.work import lent
+from learners.registry import make
+
+DIM = 16
+
+
+def room():
+    with lent(fresh_support(DIM, 4, 16, 0)) as work:
+        return work.spread
+
+
+def test_a_thread_gets_the_same_room_again():
+    assert room() is room()
+
+
+def test_another_thread_gets_another():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(room()))
+    thread.start()
+    thread.join()
+    assert found[0] is not room()
+
+
+def test_another_size_is_other_room():
+    with lent(fresh_support(2 * DIM, 4, 16, 0)) as work:
+        assert work.spread.size == 2 * DIM
+    assert room().size == DIM
+
+
+def test_room_in_use_is_not_lent_twice():
+    with lent(fresh_support(DIM, 4, 16, 0)) as outer:
+        assert room() is not outer.spread
+
+
+def test_room_whose_use_failed_is_not_lent_again():
+    def fail():
+        with lent(fresh_support(DIM, 4, 16, 0)) as work:
+            work.spread[3] = 1.0
+            raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        fail()
+    assert not room().any()
+
+
+def test_learning_and_answering_leave_zeros():
+    learner = make("rbp:budget=2,gamma=1.0,width=4")
+    X = Batch.from_rows([([1, 5], [1.0, -2.0]), ([2], [3.0]), ([5, 7], [1.0, 1.0])])
+    state = learner.init(DIM)
+    learner.learn_rows(state, X, np.array([1.0, -1.0, 1.0]))
+    assert np.any(learner.score_rows(state, X))
+    assert not room().any()
