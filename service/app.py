@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 import signal
 import sys
 import threading
@@ -42,6 +43,8 @@ Role = Literal["run", "learn", "serve"]
 STOP_SECONDS = 9.0
 DRAIN_SECONDS = 2.0
 """Of those, kept for open requests even if the last checkpoint is not written by then."""
+NICENESS = 10
+"""Of the thread that learns, where others answer: on a machine that both share, answers come first."""
 SWITCH_SECONDS = 0.0001
 """How long the learner may keep the interpreter from a waiting prediction; the default of 5 ms is felt in the tail."""
 
@@ -168,6 +171,8 @@ class Service:
         return status_of(self.settings, self.model, self.health)
 
     def _guarded(self) -> None:
+        if self._role == "learn":
+            os.nice(NICENESS)  # of this thread alone; not in `run`, where it would hold the interpreter and not run
         try:
             warm(self.model.learner, self.settings.drift.detectors, self.settings.drift.inputs)
             gc.collect()

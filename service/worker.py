@@ -25,8 +25,7 @@ from service.reasons import Reject
 from service.sources.contract import Bookmark, Positions, Record, Source, SourceDown, SourceLost
 from service.voice import Voice
 
-POLL_SECONDS = 0.2
-LAG_SECONDS = 1.0
+POLL_SECONDS, LAG_SECONDS = 0.2, 1.0
 FIRST_WAIT, LONGEST_WAIT = 0.2, 5.0
 FINISH_SECONDS = 5.0
 CONNECT_SECONDS = 300.0
@@ -120,8 +119,9 @@ class Worker:
         if pause := self._keeper.pause:
             self._health.moved_at = time.monotonic()
             return pause
+        most = self._health.requests.at_once(self._records)
         with self._health.in_log():
-            records = source.poll(POLL_SECONDS, self._health.requests.at_once(self._records))
+            records = source.poll(POLL_SECONDS, most)
         if records:
             self._learn(records)
             self._keeper.applied(records)

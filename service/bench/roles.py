@@ -1,6 +1,8 @@
 """Real processes for a benchmark: roles of one model on a real Redis, and a producer that costs next to nothing."""
 
 import json
+import os
+import signal
 import socket
 import sys
 import threading
@@ -91,18 +93,21 @@ def _command(*words: bytes) -> bytes:
 class Role:
     """A process that answers HTTP."""
 
-    def __init__(self, port: int) -> None:
-        self.port = port
+    def __init__(self, port: int, pid: int) -> None:
+        self.port, self._pid = port, pid
 
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(_get(self.port, "/status"))
         return found
 
-    def learned(self, seconds: float) -> float:
-        """Events per second over this time."""
-        before, started = self.status()["events"], time.perf_counter()
-        time.sleep(seconds)
-        return float((self.status()["events"] - before) / (time.perf_counter() - started))
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """It stands still, meanwhile."""
+        os.kill(self._pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self._pid, signal.SIGCONT)
 
 
 @contextmanager
@@ -123,23 +128,23 @@ def role(folder: Path, redis_url: str, what: str, stream: str) -> Iterator[Role]
     }
     config = folder / f"{what}-{stream}.yaml"
     config.write_text(yaml.safe_dump(values), encoding="utf-8")
-    with _running(["service", what, "--config", str(config)], config.with_suffix(".log"), port, "/readyz"):
-        yield Role(port)
+    with _running(["service", what, "--config", str(config)], config.with_suffix(".log"), port, "/readyz") as pid:
+        yield Role(port, pid)
 
 
 @contextmanager
 def bare(folder: Path) -> Iterator[Role]:
     port = free_port()
-    with _running(["service.bench.bare", str(port)], folder / "bare.log", port, "/"):
-        yield Role(port)
+    with _running(["service.bench.bare", str(port)], folder / "bare.log", port, "/") as pid:
+        yield Role(port, pid)
 
 
 @contextmanager
-def _running(command: list[str], log: Path, port: int, path: str) -> Iterator[None]:
+def _running(command: list[str], log: Path, port: int, path: str) -> Iterator[int]:
     server = ServerProcess(command[0], [sys.executable, "-m", *command], log, lambda _: _answers(port, path))
     server.start()
     try:
-        yield
+        yield server.pid
     finally:
         server.stop()
 

@@ -37,7 +37,7 @@ LONGEST_BLOCK = 2.0
 # Redis 6.2 has no counter of entries added: they are counted where they lie, only count and last id travel.
 # A small chunk, because the script copies its entries within the server and stops it meanwhile.
 CHUNK = 500
-COUNT_SECONDS = 0.5
+COUNT_SECONDS = 0.1
 """Of one look at a backlog; the next look counts on from there."""
 COUNT_AFTER = f"""
 local found = redis.call('XRANGE', KEYS[1], '(' .. ARGV[1], ARGV[2], 'COUNT', {CHUNK})

@@ -1,10 +1,10 @@
 """Learning and answering at once: an answer is that of the state after some event, whole, and asking moves nothing."""
 
 import asyncio
-import itertools
 import json
 import random
 import threading
+import time
 
 import httpx
 import pytest
@@ -148,23 +148,37 @@ def test_every_answer_over_http_is_too(case):
     assert digest(model) == expected
 
 
-def test_the_learner_goes_on_when_the_answer_is_given():
+def test_the_learner_waits_for_a_moment_without_a_request_and_looks_again():
+    courtesy, done = Courtesy(), []
+
+    def wait(seconds):
+        """The first answer is followed by another request before the learner comes to itself."""
+        assert 0.0 < seconds <= LONGEST_WAIT
+        done.append("waited")
+        courtesy.answered()
+        if len(done) == 1:
+            courtesy.arrived()
+
+    courtesy._idle.wait = wait
+    courtesy.arrived()
+    for record in courtesy.between(range(3 * BETWEEN_LOOKS)):
+        done.append(record)
+        if record in {BETWEEN_LOOKS, 3 * BETWEEN_LOOKS - 1}:
+            courtesy.arrived()
+    cut = 2 * BETWEEN_LOOKS
+    assert done == ["waited", "waited", *range(cut), "waited", *range(cut, 3 * BETWEEN_LOOKS), "waited"]
+    assert courtesy.at_once(500) == FEW, "there was a wait in this round"
+    assert courtesy.at_once(500) == 500, "nobody asks any more"
+
+
+def test_requests_without_a_pause_slow_the_learner_down_and_do_not_stop_it():
     courtesy = Courtesy()
     courtesy.arrived()
-    courtesy.arrived()
-    learned = []
-    waits = itertools.count()
-    courtesy._idle.wait = lambda seconds: (next(waits), learned.append(f"waited {seconds}"))
-    for record in courtesy.between(range(3 * BETWEEN_LOOKS)):
-        learned.append(record)
-        if record == BETWEEN_LOOKS:
-            courtesy.answered()
-            courtesy.answered()
-        assert courtesy.at_once(500) == FEW
-    word = f"waited {LONGEST_WAIT}"
-    assert learned == [word, *range(BETWEEN_LOOKS), word, *range(BETWEEN_LOOKS, 3 * BETWEEN_LOOKS)]
-    assert [*courtesy.between(range(FEW))] == [*range(FEW)]
-    assert courtesy.at_once(500) == 500, "nobody asks any more"
+    for most in (500, FEW):
+        began = time.monotonic()
+        assert courtesy.at_once(500) == most
+        assert [*courtesy.between(range(FEW))] == [*range(FEW)]
+        assert LONGEST_WAIT <= time.monotonic() - began < 10 * LONGEST_WAIT, "it waits once in a round"
 
 
 def test_an_answer_wakes_the_learner_and_a_request_without_one_does_not_stop_it():

@@ -1,0 +1,58 @@
+"""What the benchmarks of serving share: how long they take, a Redis, and processes that answer."""
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from service.bench.load import Load
+from service.bench.roles import HEADERS, Role, Stream, bare, role
+from service.embedded.redis import RedisServer
+
+CLOSED, OPEN = 32, 64
+"""Connections of a load that waits for its answers, and of one that does not."""
+LEARN_SECONDS = 120.0
+
+
+class Plan(NamedTuple):
+    pairs: int
+    windows: int
+    seconds: float
+    """Of one window."""
+    crowd_seconds: float
+    events: int
+    """Enough for a learner at full speed for a second or two."""
+
+
+class World(NamedTuple):
+    folder: Path
+    redis: RedisServer
+    plan: Plan
+
+    def role(self, what: str, stream: str) -> AbstractContextManager[Role]:
+        return role(self.folder, self.redis.url, what, stream)
+
+    def bare(self) -> AbstractContextManager[Role]:
+        return bare(self.folder)
+
+    @contextmanager
+    def stream(self, name: str, events: int) -> Iterator[Stream]:
+        """A stream with so many events."""
+        stream = Stream(self.redis.port, name)
+        try:
+            stream.fill(events)
+            yield stream
+        finally:
+            stream.close()
+
+
+def load_on(server: Role, seconds: float, connections: int, rate: float | None = None) -> Load:
+    return Load(server.port, "/predict", seconds, connections, rate, headers=HEADERS)
+
+
+def caught_up(learner: Role, events: int) -> None:
+    give_up = time.monotonic() + LEARN_SECONDS
+    while learner.status()["checkpoint"]["events"] < events:
+        assert time.monotonic() < give_up, "the learner does not come to the end of its stream"
+        time.sleep(0.1)
