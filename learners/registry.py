@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -137,6 +138,9 @@ def first_error(error: ValidationError) -> str:
     # Of a choice between types pydantic names the branch too, such as constrained-float; nobody wrote that.
     where = ".".join(str(part) for part in detail["loc"] if str(part).isdecimal() or str(part).isidentifier())
     message = detail["msg"].removeprefix("Value error, ")
+    if detail["type"] == "literal_error" and isinstance(given := error.errors()[0]["input"], str):
+        hint = nearest(given[:40], [word.strip("'") for word in re.findall(r"'[^']*'", detail["ctx"]["expected"])])
+        message += hint if "did you mean" in hint else ""
     if detail["type"] == "model_type":
         message = "cannot stand here: compositions nest as scaled(one_vs_rest(selected(averaged(learner))))"
     return f"{where}: {message}" if where else message

@@ -3,6 +3,7 @@
 Every reply of ours has a known length and comes in one piece, and none of its headers is a caller's word.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
@@ -11,15 +12,17 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 class Answering:
     """The sending side of one request."""
 
-    __slots__ = ("_cycle", "_head")
+    __slots__ = ("_cycle", "_head", "_rest")
 
-    def __init__(self, cycle: RequestResponseCycle) -> None:
-        self._cycle = cycle
+    def __init__(self, cycle: RequestResponseCycle, rest: Callable[[], None]) -> None:
+        """`rest` is told before the reader is waited for."""
+        self._cycle, self._rest = cycle, rest
         self._head: Any = None
 
     async def __call__(self, message: Any) -> None:
         cycle = self._cycle
         if cycle.flow.write_paused and not cycle.disconnected:
+            self._rest()
             await cycle.flow.drain()
         if cycle.disconnected or cycle.response_complete or cycle.transport.is_closing():
             return

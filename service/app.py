@@ -171,9 +171,9 @@ class Service:
         return status_of(self.settings, self.model, self.health)
 
     def _guarded(self) -> None:
-        if self._role == "learn":
-            os.nice(NICENESS)  # of this thread alone; not in `run`, where it would hold the interpreter and not run
         try:
+            if self._role == "learn":
+                os.nice(NICENESS)  # of this thread alone; not in `run`, where it would hold the interpreter and not run
             warm(self.model.learner, self.settings.drift.detectors, self.settings.drift.inputs)
             gc.collect()
             gc.freeze()  # of what is loaded by now nothing is garbage, and to look at all of it takes 60 ms

@@ -99,8 +99,8 @@ def check_trees(learner: Learner, features: Features, label: Label) -> None:
     """A tree that nobody looks at is refused, and so is a kernel that would never see one."""
     if features.tree is not None and not learner.takes_trees():
         raise ValueError(
-            f"features.tree: {innermost(learner).kind} takes no trees: give it a kernel such as tree or tree+linear, "
-            "take a learner that has kernels, or leave the tree out"
+            f"features.tree: {innermost(learner).kind} takes no trees: take a learner with a kernel such as tree or "
+            "tree+linear (k-perceptron:kernel=tree), or leave the tree out"
         )
     if features.tree is None and learner.takes_trees():
         raise ValueError(

@@ -8,7 +8,7 @@ def nothing() -> None:
 
 
 class Flights:
-    """Counted by the protocol; `on_start` and `on_end` are told of each whose body is there."""
+    """Counted by the protocol; `on_start` and `on_end` are told of each that is worked on: its body is there."""
 
     def __init__(
         self,
@@ -26,10 +26,11 @@ class Flights:
 class Flight:
     """One request's place: among those whose body is still coming, then among those being answered."""
 
-    __slots__ = ("_counted", "_flights", "begun", "whole")
+    __slots__ = ("_counted", "_flights", "_worked_on", "begun", "whole")
 
     def __init__(self, flights: Flights, *, whole: bool, counted: bool) -> None:
         self._flights, self._counted, self.whole = flights, counted, whole
+        self._worked_on = False
         taken, most = (flights.open, flights.most) if whole else (flights.arriving, flights.most_arriving)
         self.begun = taken < most or not counted
         """Whether there was a place."""
@@ -57,9 +58,16 @@ class Flight:
             return
         if self._counted:
             self._flights.open -= 1
-        self._flights.on_end()
+        self.rest()
+
+    def rest(self) -> None:
+        """Its answer waits for a reader: it keeps its place, and nobody need wait for it."""
+        if self._worked_on:
+            self._worked_on = False
+            self._flights.on_end()
 
     def _enter(self) -> None:
         if self._counted:
             self._flights.open += 1
+        self._worked_on = True
         self._flights.on_start()

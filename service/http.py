@@ -199,6 +199,7 @@ class Connection(Hearing):
             self._say_busy(cycle)
             return
         self._arriving = None if flight.whole else flight
+        cycle.scope["gone"] = lambda: cycle.disconnected  # type: ignore[typeddict-unknown-key]
         task = self.loop.create_task(self._answer(cycle, flight))
         task.add_done_callback(partial(self._answered, flight))
         self.tasks.add(task)
@@ -215,7 +216,7 @@ class Connection(Hearing):
 
     async def _answer(self, cycle: RequestResponseCycle, flight: Flight) -> None:
         try:
-            await self.app(cycle.scope, cycle.receive, Answering(cycle))
+            await self.app(cycle.scope, cycle.receive, Answering(cycle, flight.rest))
             if not (cycle.response_complete or cycle.disconnected or self.transport.is_closing()):
                 raise RuntimeError("a request was left without an answer")
         except asyncio.CancelledError:  # by the server, when the time to stop is over

@@ -4,9 +4,12 @@ numba's own check looks only at the file of the outermost kernel, not at the pri
 Must run before numba is imported.
 """
 
+import atexit
 import hashlib
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 SOURCES = Path(__file__).parent.parent / "learners"
@@ -18,7 +21,10 @@ def cache_root() -> Path:
 
 
 def use_kernel_cache() -> None:
-    """Point numba at the folder for the present sources; without a writable one, warn and compile anew."""
+    """Point numba at the folder for the present sources; without a writable one, warn and compile anew.
+
+    Then at one that ends with the process: numba insists on some.
+    """
     digest = hashlib.sha256()
     for source in sorted(SOURCES.rglob("*.py")):
         digest.update(source.relative_to(SOURCES).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
@@ -32,5 +38,6 @@ def use_kernel_cache() -> None:
             f"onepass: kernels are not cached: {folder}: {error.strerror}; set ONEPASS_CACHE_DIR",
             file=sys.stderr,
         )
-        return
+        folder = Path(tempfile.mkdtemp(prefix="onepass-kernels-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ["NUMBA_CACHE_DIR"] = str(folder)

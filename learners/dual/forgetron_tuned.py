@@ -55,7 +55,8 @@ class _Sparing(BudgetLearner):
         return State(support, np.zeros(1), none, none.copy(), values, np.zeros(1), none.copy(), none.copy())
 
     def possible(self, state: AnyState) -> bool:
-        return super().possible(state) and bool(0 <= state.turn[0] <= state.support.size[0])
+        done = super().possible(state) and bool(state.turn[0] <= state.support.size[0])
+        return done and bool(state.damage[0] <= state.mistakes[0])  # less than half of it, up to rounding
 
 
 class TunedForgetron(_Sparing):

@@ -116,7 +116,8 @@ class KernelLearner(Learner):
 
     def possible(self, state: State) -> bool:
         numbers = [part for part in state if isinstance(part, np.ndarray)]
-        if not (possible_support(state.support) and all(np.isfinite(part).all() for part in numbers)):
+        finite = all(np.isfinite(part).all() and (part.dtype != np.int64 or (part >= 0).all()) for part in numbers)
+        if not (possible_support(state.support) and finite):
             return False
         support, n = state.support, int(state.support.size[0])
         trees = [own(support.trees, i, self.lam) for i in range(n)] if self.takes_trees() else np.zeros(n)

@@ -58,10 +58,9 @@ class Projectron(ProjectingLearner):
     max_support: int = Field(default=1000, ge=1, le=MOST_ROWS)
     """Most rows that are stored; with so many every mistake is projected, however far. n rows cost n²/2 numbers."""
     budget: int | None = Field(default=None, ge=1, le=MOST_ROWS)
-    """B in place of `max_support`: η then follows from it and the loss at each mistake, and `eta` is not used.
-
-    Below 31 it lets a normalised kernel store one row and no more: U is then so small that any projection is near.
-    """
+    """B in place of `max_support`: η then follows from it and the loss at each mistake, and `eta` is not used. For some
+    hundreds of rows and more: η grows as B falls, and up to 25 nothing but the first row of a normalised kernel is far
+    enough to be stored."""
 
     def rows(self) -> int:
         return self.budget or self.max_support

@@ -63,7 +63,7 @@ def fresh_support(dim: int, rows: int, entries: int, tree_nodes: int) -> Support
 def possible(support: Support) -> bool:
     """Whether rows could have led to such a set: kernels index without looking."""
     n, trees = int(support.size[0]), support.trees
-    if not (0 <= n <= support.a.size and _rising(support.ends, n, support.slots.size)):
+    if not (0 <= n <= support.a.size and _rising(support.ends, n, support.slots.size)) or support.a[n:].any():
         return False
     last = int(trees.ends[n]) if _rising(trees.ends, n, trees.productions.size) else -1
     if last < 0 or not _rising(trees.child_ends, last, trees.children.size):

@@ -44,7 +44,7 @@ async def explain(context: Context, request: Request) -> Response:
         served, answer, explanation = explained(context.model, named)
         return json_reply(told(answer) | {"explanation": explanation, "model": model_of(context, served)})
 
-    return await worked(context, await body_of(request), work)
+    return await worked(context, request, await body_of(request), work)
 
 
 async def weights(context: Context, request: Request) -> Response:

@@ -82,7 +82,7 @@ async def infer(context: Context, request: Request) -> Response:
             return Response(head, media_type="application/json")
         return Response(head + tail, headers={JSON_LENGTH: str(len(head))}, media_type="application/octet-stream")
 
-    return await worked(context, await body_of(request), work)
+    return await worked(context, request, await body_of(request), work)
 
 
 def _columns(context: Context) -> int:

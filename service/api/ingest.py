@@ -28,7 +28,7 @@ async def events(context: Context, request: Request) -> Response:
     if context.log is None:
         raise Problem(503, "no_log", "the source is a file, which cannot be appended to")
     data = await body_of(request)
-    await worked(context, data, lambda body: _check_learnable(context, accepted(context.decoder.posted(body))))
+    await worked(context, request, data, lambda body: _check_learnable(context, accepted(context.decoder.posted(body))))
     try:
         place = await asyncio.wait_for(asyncio.wrap_future(context.log.append(data)), SECONDS)
     except Busy:

@@ -24,7 +24,7 @@ async def predict(context: Context, request: Request) -> Response:
         served, (answer,) = context.model.predict([event])
         return json_reply(told(answer) | {"model": model_of(context, served)})
 
-    return await worked(context, await body_of(request), work)
+    return await worked(context, request, await body_of(request), work)
 
 
 async def predict_batch(context: Context, request: Request) -> Response:
@@ -37,7 +37,7 @@ async def predict_batch(context: Context, request: Request) -> Response:
         predictions = [told(answer, place) | {"model": model} for place, answer in enumerate(answers)]
         return json_reply({"predictions": predictions})
 
-    return await worked(context, await body_of(request), work)
+    return await worked(context, request, await body_of(request), work)
 
 
 def accepted(decoded: T | Reject, place: int | None = None) -> T:

@@ -41,16 +41,21 @@ def page(described: list[dict[str, Any]]) -> str:
     parts = [INTRODUCTION]
     for entry in described:
         parts.append(f"## `{entry['kind']}`\n\n{entry['when']}\n\n**Rule:** {entry['rule']}\n\n*{entry['paper']}*\n")
-        rows = [f"| `{p['name']}` | {_default(p)} | {p['help']} |" for p in entry["parameters"]]
+        rows = [f"| `{p['name']}` | {_default(p)} | {_cell(p['help'])} |" for p in entry["parameters"]]
         if rows:
             parts.append("\n".join(["| parameter | default | |", "|---|---|---|", *rows]) + "\n")
     return "\n".join(parts).rstrip()
 
 
+def _cell(text: str) -> str:
+    """Words that stay within a cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
 def _default(parameter: dict[str, Any]) -> str:
     if parameter["required"]:
         return "required"
-    return "by the features, or none" if parameter["default"] is None else f"`{parameter['default']}`"
+    return "left out" if parameter["default"] is None else f"`{parameter['default']}`"
 
 
 INTRODUCTION = """# The learners

@@ -77,8 +77,9 @@ def _show(told: dict[str, Any]) -> None:
             headings = list(rows[0])
             print("\n".join(table(headings, [[_cell(row[heading]) for heading in headings] for row in rows])))
         print(*part["remarks"], sep="\n")
-    print("\nbars")
-    for bar in told["bars"]:
+    for number, bar in enumerate(told["bars"]):
+        if number == 0:
+            print("\nbars")
         word = "ok    " if bar["ok"] else "MISSED"
         print(f"  {word} {bar['name']} {bar['value']:.3g} {bar['op']} {bar['goal']:.3g}")
 

@@ -82,6 +82,9 @@ def planned(arguments: argparse.Namespace) -> Plan:
 
 def _features(files: Sequence[DataFile], learners: Sequence[Learner], arguments: argparse.Namespace) -> Features:
     only_tree = arguments.tree is not None and all(map(sees_only_trees, learners))
+    kinds = {sees_only_trees(learner) for learner in learners if learner.takes_trees()}
+    if arguments.tree is not None and len(kinds) > 1:
+        raise BadSettings("a tree kernel alone sees no features, and another of these learners does: replay them apart")
     for flag in ("text", "bits") if only_tree else ():
         if getattr(arguments, flag):
             raise BadSettings(f"--{flag} is for features, and a tree kernel alone sees none: leave it out")

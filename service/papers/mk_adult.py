@@ -60,7 +60,7 @@ def trained(row: str, seed: int, folder: Path) -> Outcome:
 
 def varied(variant: str, folder: Path) -> Kept:
     data = _data(folder)
-    return kept_rows(variant, data.X, data.y, gamma=GAMMA, eta=ETA)
+    return kept_rows(VARIANTS[variant], data.X, data.y, gamma=GAMMA, eta=ETA)
 
 
 def findings(outcomes: list[Outcome | Kept]) -> Findings:

@@ -36,9 +36,8 @@ class Kept(NamedTuple):
     seconds: float
 
 
-def kept_rows(name: str, X: Batch, y: Array, *, gamma: float, eta: float) -> Kept:
+def kept_rows(variant: Variant, X: Batch, y: Array, *, gamma: float, eta: float) -> Kept:
     """One pass over the permutation of seed 0."""
-    variant = VARIANTS[name]
     order = np.random.default_rng(0).permutation(y.size)
     began = time.process_time()
     support = _projectron(_dense(X)[order], y[order], gamma, variant.eta or eta, variant.squared, variant.type)

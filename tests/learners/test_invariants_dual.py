@@ -281,6 +281,20 @@ def test_no_room_is_ever_passed(kind, seed, room, width, nodes):
         assert kind == "rbp" or n - before == learner.updates(state) - moves
 
 
+@pytest.mark.parametrize("kind", INVARIANTS)
+def test_counts_below_0_and_coefficients_behind_the_set_cannot_be(kind):
+    field = "budget" if kind in BUDGETED else "max_support"
+    learner = make({"kind": kind, field: 5, "gamma": 0.1, "width": 4})
+    state = learner.init(SMALL)
+    assert learner.possible(state)
+    counts = {name: part for name, part in state._asdict().items() if getattr(part, "dtype", None) == np.int64}
+    assert {"updates", "dropped"} <= counts.keys()
+    for name, part in counts.items():
+        assert not learner.possible(state._replace(**{name: part - 1 - part.max()})), name
+    state.support.a[0] = 1.0
+    assert not learner.possible(state)
+
+
 @pytest.mark.parametrize("kind", [*UNBOUNDED, "stoptron"])
 def test_a_full_set_learns_no_more_and_says_so(kind):
     learner = made(kind, {"kernel": "rbf"})

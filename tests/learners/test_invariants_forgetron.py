@@ -357,3 +357,4 @@ def test_a_turn_beyond_the_set_is_impossible(kind):
     assert learner.possible(state)
     for turn in (-1, 1):
         assert not learner.possible(state._replace(turn=np.array([turn])))
+    assert not learner.possible(state._replace(damage=state.mistakes + 1.0))

@@ -143,3 +143,11 @@ def test_the_kernel_form_of_a_rule_is_a_family_of_its_own():
         assert entry["family"].startswith("kernel ") == issubclass(kind_class(kind), KernelLearner)
         assert entry["paper"], kind
         assert all(parameter["help"] for parameter in entry["parameters"]), kind
+
+
+@pytest.mark.parametrize(
+    ("given", "end"), [("rbff", r"; did you mean 'rbf'\?$"), ("gaussian", r" or 'tree\+sigmoid'$")]
+)
+def test_a_misspelt_word_of_a_choice_has_a_hint(given, end):
+    with pytest.raises(ValueError, match="k-pa1: kernel: Input should be .*" + end):
+        make(f"k-pa1:kernel={given}")

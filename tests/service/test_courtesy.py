@@ -71,3 +71,32 @@ async def scenario():
 
 def test_open_requests_are_counted():
     asyncio.run(scenario())
+
+
+async def unread():
+    """Two requests of a client that reads nothing: the first answer fills every buffer, the second waits for it."""
+
+    async def app(scope, receive, send):
+        del scope, receive
+        body = bytes(16_000_000)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"16000000")]})
+        await send({"type": "http.response.body", "body": body})
+
+    courtesy = Courtesy()
+    flights = Flights(9, lambda _: None, courtesy.arrived, courtesy.answered)
+    listening = bound("127.0.0.1", 0, open_to_others=False)
+    server = make_server(app, Api(), flights)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    await until(lambda: server.started)
+    _, writer = await asyncio.open_connection("127.0.0.1", listening.getsockname()[1], limit=1)
+    writer.write(ASKED + ASKED)
+    await until(lambda: (courtesy._open, flights.open) == (0, 1))
+    writer.transport.abort()
+    await until(lambda: flights.open == 0)
+    assert courtesy._open == 0, "it is counted once"
+    server.should_exit = True
+    await serving
+
+
+def test_an_answer_that_waits_for_its_reader_holds_nobody_up():
+    asyncio.run(unread())

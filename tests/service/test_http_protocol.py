@@ -14,7 +14,7 @@ import pytest
 from service.answering import Answering
 from service.api.guard import Guard
 from service.api_settings import Api
-from service.flights import Flights
+from service.flights import Flights, nothing
 from service.listening import bound, make_server
 
 CANARY = b"canary-51c7"
@@ -193,7 +193,7 @@ def test_a_header_of_two_lines_is_not_sent():
         default_headers = ()
         keep_alive = True
 
-    answering = Answering(Cycle())
+    answering = Answering(Cycle(), nothing)
     answering._head = {"status": 200, "headers": [(b"x", b"y\r\nset-cookie: z")]}
     with pytest.raises(RuntimeError, match="more than one line"):
         answering._lines(Cycle())

@@ -16,7 +16,7 @@ from service.cli import papers
 from service.papers import mk_adult, mk_synthetic, mk_trec
 from service.papers.experiment import Experiment, Findings, Job, carried_out, spread, within
 from service.papers.passes import one_pass, permuted
-from service.papers.projecting import kept_rows
+from service.papers.projecting import VARIANTS, Variant, kept_rows
 
 EVENTS = 300
 
@@ -178,6 +178,6 @@ def test_the_plain_projectron_keeps_what_ours_keeps():
     X, y = mk_synthetic.drawn(1)
     data = mk_synthetic.Data(X, y, X, y, mk_synthetic.SimpleNamespace(dense=True, bias=True, dim=3))
     ours = one_pass("", 0, make("projectron++:eta=0.1,gamma=2,max_support=300"), data)
-    plain = kept_rows("reference", X, y, gamma=2.0, eta=0.1)
+    plain = kept_rows(Variant("δ ≤ η", squared=False, eta=None, type="float64"), X, y, gamma=2.0, eta=0.1)
     assert plain.support == ours.support > 20
-    assert kept_rows("squared", X, y, gamma=2.0, eta=0.1).support < plain.support
+    assert kept_rows(VARIANTS["squared"], X, y, gamma=2.0, eta=0.1).support < plain.support

@@ -178,6 +178,7 @@ def test_bad_trees_are_rejected_and_the_others_learned(capsys, tmp_path):
         (("--learner", TREE, "--text", "words"), ("--text", "leave it out")),
         (("--learner", TREE, "--bits", 4), ("--bits", "leave it out")),
         (("--learner", TREE, "--learner", "pa1"), ("pa1 takes no trees",)),
+        (("--learner", TREE, "--learner", "k-pa1:kernel=tree+linear"), ("sees no features", "replay them apart")),
     ],
 )
 def test_flags_that_do_not_go_with_a_tree(capsys, jsonl, arguments, words):
