@@ -41,7 +41,7 @@ bench: install   ## events per second of decoder, learners and the whole loop; p
 	$(BIN)/onepass bench kernels $(ARGS)
 	$(BIN)/onepass bench checkpoint $(ARGS)
 
-chaos: install   ## faults in numbers, 75 minutes; one part: make chaos PART=kill; writes docs/reliability.md
+chaos: install   ## faults in numbers, 80 minutes; one part: make chaos PART=kill; writes docs/reliability.md
 	$(BIN)/python -m tests.chaos.run $(PART) $(ARGS)
 
 papers: install  ## McKenna's tables, Bollegala's heart data, Carvalho & Cohen's movie reviews; needs ONEPASS_DATA

@@ -7,7 +7,6 @@ can do now. So before each window the rate is taken anew, and the learner's spee
 import json
 import statistics
 import time
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from service.bench.load import Report, under_load
@@ -80,8 +79,7 @@ def together(world: World, most: float) -> tuple[dict[str, Any], list[Bar]]:
 
 def _rate(world: World, server: Role) -> float:
     """Half of what a server answers now."""
-    closed = replace(load_on(server, GAUGE * world.plan.seconds, CLOSED), warm_seconds=0.5)
-    return under_load(closed, ONE).per_second / 2
+    return under_load(load_on(server, GAUGE * world.plan.seconds, CLOSED), ONE).per_second / 2
 
 
 def _speed(world: World, stream: Stream, learner: Role) -> float:

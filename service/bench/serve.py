@@ -19,8 +19,9 @@ BATCHES, MANY = 4, 1000
 BATCH = 1000
 FIRST_EVENTS = 20_000
 
-FULL = Plan(7, 7, 4.0, 60.0, 100_000)
-QUICK = Plan(2, 2, 1.0, 3.0, 30_000)
+FULL = Plan(15, 15, 1.5, 60.0, 60_000)
+QUICK = Plan(3, 3, 0.8, 3.0, 30_000)
+"""Many short windows: what disturbs a shared machine for seconds then spoils few of them."""
 
 
 def bench_serve(*, quick: bool) -> dict[str, Any]:

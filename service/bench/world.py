@@ -48,7 +48,7 @@ class World(NamedTuple):
 
 
 def load_on(server: Role, seconds: float, connections: int, rate: float | None = None) -> Load:
-    return Load(server.port, "/predict", seconds, connections, rate, headers=HEADERS)
+    return Load(server.port, "/predict", seconds, connections, rate, warm_seconds=0.5, headers=HEADERS)
 
 
 def caught_up(learner: Role, events: int) -> None:

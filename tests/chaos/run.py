@@ -43,7 +43,7 @@ PARTS = {
     "sigterm": Part(1, ("chaos/test_sigterm.py",)),
     "soak": Part(20, ("chaos/test_soak.py",)),
     "endurance": Part(8, ("learners/test_endurance.py",)),
-    "budget": Part(3, ("learners/test_budget.py",)),
+    "budget": Part(5, ("learners/test_budget.py",)),
 }
 LONGEST = 3
 """Times the expected minutes: then a part has failed."""
