@@ -15,8 +15,8 @@ from service.kernel_cache import cache_root, use_kernel_cache
 from tests.parts import ALONE, BESIDE, group, in_part
 
 # Two processes that compile one kernel for different types at the same time may each overwrite what the other has
-# kept. So of tests that run side by side only the first worker uses the common folder, the others one each.
-if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
+# kept. So each worker of those that run side by side has a folder of its own, beside the common one.
+if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["ONEPASS_CACHE_DIR"] = str(cache_root() / "tests" / os.environ["PYTEST_XDIST_WORKER"])
 # Before any test module imports numba, which reads this once; nothing imported above does.
 use_kernel_cache()
