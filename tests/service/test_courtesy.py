@@ -1,6 +1,8 @@
 """Requests that are counted as open: whole ones, until they are answered or their connection is lost."""
 
 import asyncio
+import socket
+import struct
 
 import pytest
 
@@ -96,6 +98,37 @@ async def unread():
     assert courtesy._open == 0, "it is counted once"
     server.should_exit = True
     await serving
+
+
+async def aborted():
+    """A client that breaks off: whoever works for it can ask whether it is still there. (One that only has no more to
+    say may still be listening.)"""
+    asked = []
+
+    async def app(scope, receive, send):
+        del receive, send
+        asked.append(scope["gone"])
+        assert not scope["gone"]()
+        await until(scope["gone"])
+
+    flights = Flights(9, lambda _: None)
+    listening = bound("127.0.0.1", 0, open_to_others=False)
+    server = make_server(app, Api(), flights)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    await until(lambda: server.started)
+    _, writer = await asyncio.open_connection("127.0.0.1", listening.getsockname()[1])
+    writer.write(ASKED)
+    await until(lambda: asked)
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+    await until(lambda: flights.open == 0)
+    assert asked[0]()
+    server.should_exit = True
+    await serving
+
+
+def test_who_works_for_a_client_can_ask_whether_it_has_gone():
+    asyncio.run(aborted())
 
 
 def test_an_answer_that_waits_for_its_reader_holds_nobody_up():
