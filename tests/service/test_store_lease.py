@@ -14,6 +14,8 @@ from service.failpoints import arm
 
 LEASE = 0.45
 """Renewed each 0.15 seconds."""
+AGES = 10.0
+"""In seconds, for what takes less than one unless the machine stands still."""
 
 
 @pytest.fixture
@@ -55,14 +57,14 @@ def test_a_second_learner_waits_and_touches_nothing(redis_url, client):
 
 
 def test_the_lease_is_renewed_while_the_learner_lives(redis_url, client):
-    with closing(opened(redis_url, lease_seconds=LEASE)) as store, closing(made(redis_url)) as other:
-        for _ in range(10):
+    with closing(opened(redis_url, lease_seconds=3 * LEASE)) as store, closing(made(redis_url)) as other:
+        for _ in range(20):
             time.sleep(0.1)
             assert store.held
             assert other.acquire() is Standing.WAIT
         abandon(store)
-        assert within(2 * LEASE, lambda: not store.held)
-        assert within(2 * LEASE, lambda: other.acquire() is Standing.RELOAD)
+        assert within(AGES, lambda: not store.held)
+        assert within(AGES, lambda: other.acquire() is Standing.RELOAD)
         assert not store.held
     assert client.get("{m:m}:lease") is None, "the other one gave it back"
 
@@ -71,15 +73,18 @@ def test_held_ends_before_the_lease_does(redis_url, client):
     for _ in range(5):
         with closing(opened(redis_url, lease_seconds=LEASE)) as store:
             abandon(store)
-            while store.held:
-                assert client.exists("{m:m}:lease")
+            held = True
+            while held:
+                lease = client.exists("{m:m}:lease")
+                held = store.held  # looked at last: between the two looks any time may pass
+                assert lease or not held
         client.flushdb()
 
 
 def test_a_lease_that_merely_ran_out_is_taken_again(redis_url, client):
     with closing(opened(redis_url, lease_seconds=LEASE)) as store:
         client.delete("{m:m}:lease")
-        assert within(1, lambda: client.exists("{m:m}:lease"))
+        assert within(AGES, lambda: client.exists("{m:m}:lease"))
         assert not store.disturbed
         assert store.save(whole(1)).generation == 1
 
@@ -87,7 +92,7 @@ def test_a_lease_that_merely_ran_out_is_taken_again(redis_url, client):
 def test_renewal_sees_another_learner(redis_url, client):
     with closing(opened(redis_url, lease_seconds=LEASE)) as store:
         with closing(take_over(client, redis_url)):
-            assert within(1, lambda: store.disturbed)
+            assert within(AGES, lambda: store.disturbed)
         assert store.acquire() is Standing.GO_ON, "the other one wrote nothing"
         assert not store.disturbed
 
@@ -103,10 +108,10 @@ def test_failing_renewals_end_held_and_come_back(tmp_path):
     with redis_server(tmp_path) as server, closing(opened(server.url, lease_seconds=LEASE)) as store:
         store.save(whole(1))
         server.kill()
-        assert within(2, lambda: not store.held)
+        assert within(AGES, lambda: not store.held)
         assert not store.disturbed
         server.start()
-        assert within(2, lambda: store.held), "the token is still ours, so the lease is too"
+        assert within(AGES, lambda: store.held), "the token is still ours, so the lease is too"
         assert store.save(whole(2)).generation == 2
 
 
@@ -115,7 +120,7 @@ def test_a_failed_renewal_does_not_end_the_thread(redis_url):
     try:
         with closing(opened(redis_url, lease_seconds=LEASE)) as store:
             time.sleep(3 * LEASE)
-            assert store.held
+            assert within(AGES, lambda: store.held)
     finally:
         arm("")
 
@@ -225,7 +230,7 @@ def test_a_freeze_is_seen_and_what_was_learned_since_is_let_go(redis_url):
         assert operator.freeze() == word, "said twice it is the same"
         with pytest.raises(Fenced):
             store.save(whole(2))
-        assert within(1, lambda: store.frozen == word)
+        assert within(AGES, lambda: store.frozen == word)
         assert store.held, "the lease is not touched"
         assert store.acquire() is Standing.RELOAD
         assert store.load().snapshot.events == 1
@@ -233,7 +238,7 @@ def test_a_freeze_is_seen_and_what_was_learned_since_is_let_go(redis_url):
         assert operator.frozen == word, "a replica sees it too"
         assert operator.unfreeze() == word
         assert operator.unfreeze() is None
-        assert within(1, lambda: store.frozen is None)
+        assert within(AGES, lambda: store.frozen is None)
         assert not store.disturbed
         assert store.save(whole(3)).generation == 2
 
