@@ -137,6 +137,17 @@ class Batch(NamedTuple):
             trees,
         )
 
+    @classmethod
+    def of_columns(cls, slots: Slots, table: Array) -> Self:
+        """The rows of a table, of which each column has a slot, these ascending; what is 0 is left out."""
+        present = table != 0.0
+        return cls(
+            _ends(present.sum(axis=1)),
+            np.broadcast_to(slots, table.shape)[present],
+            table[present],
+            np.ones(len(table)),
+        )
+
     @property
     def size(self) -> int:
         """Number of rows."""

@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 import numba
 import numpy as np
 
-from learners.batch import Array, Batch, Flags, Slots
+from learners.batch import Array, Batch, Flags, Ints, Slots
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,19 +51,24 @@ def sq_norm(x: Array) -> float:
     return total
 
 
-@kernel
 def refusals(X: Batch) -> Flags:
     """Code NUMERIC for rows whose values, squared norm or importance weight are beyond what sums can take."""
-    codes = np.zeros(X.weights.size, np.uint8)
+    return _refusals(X.indptr, X.values, X.weights)
+
+
+@kernel
+def _refusals(indptr: Ints, values: Array, weights: Array) -> Flags:
+    """Of the arrays of a batch: to pass them as a tuple takes longer than to look at the row of a request."""
+    codes = np.zeros(weights.size, np.uint8)
     largest = LARGEST_VALUE
     for t in range(codes.size):
         total = 0.0
-        for k in range(X.indptr[t], X.indptr[t + 1]):
-            if not abs(X.values[k]) <= largest:  # catches NaN too, and keeps the square from overflowing
+        for k in range(indptr[t], indptr[t + 1]):
+            if not abs(values[k]) <= largest:  # catches NaN too, and keeps the square from overflowing
                 total = np.inf
                 break
-            total += X.values[k] * X.values[k]
-        c = X.weights[t]
+            total += values[k] * values[k]
+        c = weights[t]
         if not total <= LARGEST_SQUARE or not (c == 0.0 or 1.0 / LARGEST_VALUE <= c <= LARGEST_VALUE):
             codes[t] = NUMERIC
     return codes

@@ -1,10 +1,11 @@
 """What a model says: of a batch that it learned, of an event that it is asked about, and from which state."""
 
-import math
 from collections.abc import Iterator
 from itertools import repeat
+from math import isfinite
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from learners.batch import Array
@@ -29,7 +30,7 @@ class Outcome(NamedTuple):
     """What it took."""
 
 
-class Prediction(NamedTuple):
+class Prediction(msgspec.Struct, frozen=True):
     label: str | int | None
     score: float | None
     """Of the positive class, or of the label answered with."""
@@ -54,12 +55,9 @@ def predictions(scores: Array, sure: Array, labels: Labels) -> Iterator[Predicti
     """One of each row, in words."""
     best = scores if scores.ndim == 1 else scores.max(axis=1, initial=-np.inf)
     by_class = repeat(None) if scores.ndim == 1 else (_by_class(labels.names, row) for row in scores)
-    return (
-        Prediction(labels.label(guess), _finite(score), _finite(probability), scored)
-        for guess, score, probability, scored in zip(
-            predicted(scores).tolist(), best.tolist(), sure.tolist(), by_class, strict=False
-        )
-    )
+    guesses = predicted(scores).tolist()
+    words = {guess: labels.label(guess) for guess in {*guesses}}
+    return map(Prediction, map(words.__getitem__, guesses), _finite(best), _finite(sure), by_class)
 
 
 def _by_class(names: list[str], scores: Array) -> dict[str, float]:
@@ -67,5 +65,6 @@ def _by_class(names: list[str], scores: Array) -> dict[str, float]:
     return {name: score for name, score in zip(names, scores.tolist(), strict=False) if score > -np.inf}
 
 
-def _finite(score: float) -> float | None:
-    return score if math.isfinite(score) else None
+def _finite(numbers: Array) -> list[float | None]:
+    """None for what JSON has no number for."""
+    return [number if isfinite(number) else None for number in numbers.tolist()]

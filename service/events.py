@@ -13,6 +13,7 @@ import msgspec
 
 from learners.batch import BIAS, NO_TREE, NO_TREES, Batch, Trees
 from learners.hashing import SlotTable
+from service.column_tables import ColumnTables
 from service.names import Names
 from service.parses import tree_of
 from service.reasons import Reject
@@ -53,6 +54,7 @@ class Decoder:
         self._json = msgspec.json.Decoder()
         self._column_slots = [*([BIAS] if features.bias else []), *self.slots.columns.values()]
         columns = features.columns
+        self.tables = ColumnTables(features, limits)
         self._columns: Callable[[dict[str, Any]], tuple[Any, ...]] = (
             itemgetter(*columns) if len(columns) > 1 else lambda given: tuple(given[name] for name in columns)
         )
@@ -99,12 +101,10 @@ class Decoder:
         document = self._document(data, len(data))
         return document if isinstance(document, Reject) else self._instance(document)
 
-    def of_columns(self, values: Sequence[float]) -> Event | Reject:
-        """A row of numbers in the order of the declared columns."""
-        return self._row(dict(zip(self.slots.columns, values, strict=True)), None, 1.0)
-
-    def instances(self, data: bytes, most: int) -> list[Event] | Reject:
+    def instances(self, data: bytes, most: int) -> Batch | Reject:
         """The body of a batch request."""
+        if (table := self.tables.read(data, most)) is not None:
+            return table
         document = self._document(data, len(data))
         if isinstance(document, Reject):
             return document
@@ -121,7 +121,7 @@ class Decoder:
             if isinstance(event, Reject):
                 return event._replace(place=place)
             events.append(event)
-        return events
+        return batch(events)
 
     def _document(self, data: bytes, longest: int) -> dict[str, Any] | Reject:
         if len(data) > longest:

@@ -39,7 +39,7 @@ def explained(model: Model, named: Named) -> Explained:
     """A prediction and what it is the sum of, both of the same state."""
     X, learner = batch([named.event]), model.learner
     with model.still:
-        served, (answer,) = model.predict([named.event])
+        served, (answer,) = model.predict(X)
         if isinstance(answer, str):
             return Explained(served, answer, None)
         best = _best(answer)

@@ -147,17 +147,19 @@ class Model:
             for reason in reasons:
                 self.rejects[reason] = self.rejects.get(reason, 0) + 1
 
-    def predict(self, events: Sequence[Event]) -> tuple[Served, list[Prediction | str]]:
+    def predict(self, X: Batch) -> tuple[Served, list[Prediction | str]]:
         """Score without changing anything; a reason instead of a prediction for a row that the learner refuses."""
-        X = batch(events)
         codes = self.learner.refusals(X).tolist()
-        rows = X.where(np.array(codes) == ACCEPTED) if any(codes) else X
+        refused = [place for place, code in enumerate(codes) if code != ACCEPTED]
+        rows = X.where(np.array(codes) == ACCEPTED) if refused else X
         with self._lock:
             scores = self.learner.score_rows(self.state, rows)
             sure = probabilities(self.calibration, scores)
             names, served = self.labels, self._served()
-        answers = predictions(scores, sure, names)
-        return served, [next(answers) if code == ACCEPTED else REFUSALS[code] for code in codes]
+        answers: list[Prediction | str] = [*predictions(scores, sure, names)]
+        for place in refused:
+            answers.insert(place, REFUSALS[codes[place]])
+        return served, answers
 
     def served(self) -> Served:
         with self._lock:

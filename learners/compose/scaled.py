@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
-from learners.batch import BIAS, Array, Batch, Flags, Ints
+from learners.batch import BIAS, Array, Batch, Flags, Ints, Slots
 from learners.compose.averaged import Averaged
 from learners.compose.one_vs_rest import OneVsRest
 from learners.compose.selected import Selected
@@ -129,9 +129,9 @@ class Scaled(Learner):
         if self.center:
             X = filled(state.mean.size, X)  # a centred zero is not zero
         log_g = -math.log(2.0) / self.halflife if self.halflife else 0.0
-        counts = (state.events, state.K, state.K2)
-        values = _scale(*counts, state.mean, state.spread, state.upto, log_g, bool(self.center), purpose, X)
-        return X._replace(values=values)
+        counts = (state.events, state.K, state.K2, state.mean, state.spread, state.upto)
+        values = _scale(*counts, log_g, bool(self.center), purpose, X.indptr, X.indices, X.values, X.weights)
+        return Batch(X.indptr, X.indices, values, X.weights, X.trees)
 
     def terms(self, state: State, X: Batch, column: int) -> Terms:
         return self.base.terms(state.base, self._scaled(state, X, SCORE), column)
@@ -173,14 +173,16 @@ def _scale(
     log_g: float,
     center: bool,
     purpose: int,
-    X: Batch,
+    indptr: Ints,
+    indices: Slots,
+    values: Array,
+    weights: Array,
 ) -> Array:
     """Rows weigh g^age in the statistics, g = 2^(−1/halflife); g = 1 is the paper's form."""
-    scaled = np.empty(X.values.size)
-    indptr, indices, values = X.indptr, X.indices, X.values
+    scaled = np.empty(values.size)
     g = math.exp(log_g)
-    for t in range(X.weights.size):
-        counts = purpose == LEARN and X.weights[t] > 0.0
+    for t in range(weights.size):
+        counts = purpose == LEARN and weights[t] > 0.0
         before, k_before = K[0], events[0]
         k, k2 = before, K2[0]
         if purpose != AGAIN:

@@ -39,7 +39,7 @@ class LinearLearner(Learner):
         return self.fresh(dim, Shape())
 
     def score_rows(self, state: State, X: Batch) -> Array:
-        return linear_scores(state.w, X)
+        return linear_scores(state.w, X.indptr, X.indices, X.values)
 
     def learn_rows(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Learned:
         del memory

@@ -42,7 +42,7 @@ async def explain(context: Context, request: Request) -> Response:
     def work(body: bytes) -> Response:
         named = accepted(named_instance(context.decoder, body))
         served, answer, explanation = explained(context.model, named)
-        return json_reply(told(answer) | {"explanation": explanation, "model": model_of(context, served)})
+        return json_reply(told(answer, model_of(context, served), explanation=explanation))
 
     return await worked(context, request, await body_of(request), work)
 

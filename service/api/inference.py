@@ -13,6 +13,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from learners.batch import Batch
 from service.answers import Prediction, Served
 from service.api import tensors
 from service.api.aside import worked
@@ -20,7 +21,7 @@ from service.api.context import Context
 from service.api.predictions import accepted
 from service.api.problems import Problem, body_of, json_reply
 from service.api.tensors import JSON_LENGTH, Asked, Output, malformed
-from service.events import Event
+from service.events import batch
 from service.reasons import Reject
 
 ONE = ("label", "score", "probability")
@@ -73,7 +74,7 @@ async def infer(context: Context, request: Request) -> Response:
     def work(body: bytes) -> Response:
         asked, raw = tensors.read(body, request.headers.get(JSON_LENGTH))
         _check_outputs(context, asked)
-        served, answers = context.model.predict(_events(context, asked, raw))
+        served, answers = context.model.predict(_rows(context, asked, raw))
         _check_version(served, request)
         told, tail = tensors.write(_chosen(_outputs(answers), asked), asked)
         document: dict[str, Any] = {"model_name": context.settings.name, "model_version": str(served.generation)}
@@ -125,21 +126,20 @@ def _check_outputs(context: Context, asked: Asked) -> None:
             raise malformed("classification is not an extension of this server")
 
 
-def _events(context: Context, asked: Asked, raw: dict[str, bytes]) -> list[Event]:
+def _rows(context: Context, asked: Asked, raw: dict[str, bytes]) -> Batch:
     """The rows of the one input, through the decoder that the log's events go through."""
     columns, most = _columns(context), context.settings.api.max_batch
-    rows: Sequence[Event | Reject]
     match [tensor.name for tensor in asked.inputs]:
         case ["features"] if columns:
-            lines = tensors.numbers(asked.inputs[0], raw.get("features"), columns, most)
-            rows = [context.decoder.of_columns(line) for line in lines]
+            table = tensors.numbers(asked.inputs[0], raw.get("features"), columns, most)
+            return accepted(context.decoder.tables.batch(table))
         case ["instances"]:
             elements = tensors.texts(asked.inputs[0], raw.get("instances"), most)
             rows = [context.decoder.instance(element) for element in elements]
+            return batch([accepted(row, place) for place, row in enumerate(rows)])
         case _:
             where = "where columns are declared and events have no trees"
             raise malformed(f"there is one input, of the name features ({where}) or instances")
-    return [accepted(row, place) for place, row in enumerate(rows)]
 
 
 def _outputs(answers: Sequence[Prediction | str]) -> list[Output]:

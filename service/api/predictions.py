@@ -7,22 +7,35 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from learners.batch import Batch
 from service.answers import Prediction, Served
 from service.api.aside import worked
 from service.api.context import Context
 from service.api.problems import Problem, body_of, json_reply
-from service.events import Event
+from service.events import Event, batch
 from service.naming import Named
 from service.reasons import Reject
 
-T = TypeVar("T", Event, list[Event], Named)
+T = TypeVar("T", Event, Batch, Named)
+
+
+class Told(msgspec.Struct, omit_defaults=True):
+    """A prediction in JSON."""
+
+    label: str | int | None
+    score: float | None
+    probability: float | None
+    scores: dict[str, float] | None = None
+    explanation: dict[str, Any] | None = None
+    model: dict[str, Any] | msgspec.Raw = msgspec.field(default_factory=dict)
+    """Which state answered."""
 
 
 async def predict(context: Context, request: Request) -> Response:
     def work(body: bytes) -> Response:
         event = accepted(context.decoder.instance(body))
-        served, (answer,) = context.model.predict([event])
-        return json_reply(told(answer) | {"model": model_of(context, served)})
+        served, (answer,) = context.model.predict(batch([event]))
+        return json_reply(told(answer, model_of(context, served)))
 
     return await worked(context, request, await body_of(request), work)
 
@@ -31,11 +44,10 @@ async def predict_batch(context: Context, request: Request) -> Response:
     """Predictions of many instances, in their order and of one state."""
 
     def work(body: bytes) -> Response:
-        events = accepted(context.decoder.instances(body, context.settings.api.max_batch))
-        served, answers = context.model.predict(events)
+        rows = accepted(context.decoder.instances(body, context.settings.api.max_batch))
+        served, answers = context.model.predict(rows)
         model = msgspec.Raw(msgspec.json.encode(model_of(context, served)))  # the same for all: encoded once
-        predictions = [told(answer, place) | {"model": model} for place, answer in enumerate(answers)]
-        return json_reply({"predictions": predictions})
+        return json_reply({"predictions": [told(answer, model, place) for place, answer in enumerate(answers)]})
 
     return await worked(context, request, await body_of(request), work)
 
@@ -48,11 +60,15 @@ def accepted(decoded: T | Reject, place: int | None = None) -> T:
     return decoded
 
 
-def told(answer: Prediction | str, place: int | None = None) -> dict[str, Any]:
+def told(
+    answer: Prediction | str,
+    model: dict[str, Any] | msgspec.Raw,
+    place: int | None = None,
+    explanation: dict[str, Any] | None = None,
+) -> Told:
     if isinstance(answer, str):
         raise Problem(422, answer, Reject(answer, place).message)
-    document = {"label": answer.label, "score": answer.score, "probability": answer.probability}
-    return document if answer.scores is None else document | {"scores": answer.scores}
+    return Told(answer.label, answer.score, answer.probability, answer.scores, explanation, model)
 
 
 def model_of(context: Context, served: Served) -> dict[str, Any]:

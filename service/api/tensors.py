@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from learners.batch import Array
 from service.api.problems import Problem
 
 NUMBERS: dict[str, str] = {"FP64": "<f8", "FP32": "<f4", "INT64": "<i8", "INT32": "<i4"}
@@ -96,8 +97,8 @@ def read(body: bytes, said: str | None) -> Request:
     return Request(asked, raw)
 
 
-def numbers(tensor: Tensor, raw: bytes | None, columns: int, most: int) -> list[list[float]]:
-    """Rows of a tensor of numbers."""
+def numbers(tensor: Tensor, raw: bytes | None, columns: int, most: int) -> Array:
+    """The table that a tensor of numbers is."""
     if tensor.datatype not in NUMBERS:
         raise malformed(f"the input is of one of the datatypes {', '.join(NUMBERS)}")
     rows = _rows(tensor, most)
@@ -110,8 +111,7 @@ def numbers(tensor: Tensor, raw: bytes | None, columns: int, most: int) -> list[
         array: NDArray[Any] = np.frombuffer(raw, kind)
     else:
         array = _array(_flat(tensor, rows, columns), kind)
-    told: list[list[float]] = array.reshape(rows, columns).tolist()
-    return told
+    return array.reshape(rows, columns).astype(np.float64)
 
 
 def texts(tensor: Tensor, raw: bytes | None, most: int) -> list[bytes]:

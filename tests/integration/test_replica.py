@@ -7,7 +7,7 @@ from itertools import islice
 from service.cli.payments import payments
 from service.configuration import load
 from service.embedded.redis import redis_server as redis_at
-from service.events import Decoder
+from service.events import Decoder, batch
 from service.model import Model
 from service.sources import open_sink
 from service.sources.contract import Entry
@@ -85,7 +85,7 @@ def test_a_reply_can_be_had_again_from_its_generation(redis_url, tmp_path):
         decoder = Decoder(settings.features, settings.label, settings.limits)
         model = Model(settings.learner, settings.features, settings.label, decoder)
         model.restore(store.read(manifest), manifest)
-        served, (answer,) = model.predict([decoder.instance(PAYMENT)])
+        served, (answer,) = model.predict(batch([decoder.instance(PAYMENT)]))
         told = (reply["label"], reply["score"], reply["probability"], reply["model"]["version"])
         assert told == (answer.label, answer.score, answer.probability, served.version)
         found += 1

@@ -5,7 +5,7 @@ import pytest
 
 from learners.calibration import BINS, calibration_error
 from learners.registry import make
-from service.events import Decoder
+from service.events import Decoder, batch
 from service.files import features_of, label_of, scan
 from service.model import Model
 from service.settings import Limits
@@ -22,7 +22,7 @@ def test_what_is_served_is_within_five_hundredths_of_what_comes(data, kind):
     given, came = [], []
     while records := source.poll(0.0, 1000):
         for event in [decoder.event(record.value) for record in records]:
-            _, (answer,) = model.predict([event])
+            _, (answer,) = model.predict(batch([event]))
             model.learn([event])
             given.append(answer.probability)
             came.append(model.labels.number(event.label) > 0.0)

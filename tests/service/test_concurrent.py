@@ -15,7 +15,7 @@ from learners.registry import make
 from service.api import Context, make_app
 from service.configuration import parse
 from service.courtesy import BETWEEN_LOOKS, FEW, LONGEST_WAIT, Courtesy
-from service.events import Decoder
+from service.events import Decoder, batch
 from service.health import Health
 from service.lineage import Lineage
 from service.metrics import Metrics
@@ -86,7 +86,7 @@ def case(request):
     truth = {}
     for event in [None, *events]:
         model.learn([] if event is None else [event])
-        served, (answer,) = model.predict(asked)
+        served, (answer,) = model.predict(batch(asked))
         truth[served.version] = answer
     expected = digest(model)
     model.reset()
@@ -99,10 +99,10 @@ def test_every_answer_is_of_the_state_after_some_event(case):
     seen = set()
     with Learning(model, events) as going_on:
         while going_on():
-            served, answers = model.predict(asked * 3)
+            served, answers = model.predict(batch(asked * 3))
             assert answers == [truth[served.version]] * 3
             seen.add(served.version)
-    served, answers = model.predict(asked)
+    served, answers = model.predict(batch(asked))
     assert answers == [truth[served.version]]
     assert served.version == max(truth)
     assert digest(model) == expected, "asking has changed what was learned"

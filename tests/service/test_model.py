@@ -15,7 +15,7 @@ from learners.isotonic import CELLS
 from learners.registry import make
 from learners.state import flatten, state_digest
 from service.answers import Prediction
-from service.events import Decoder, Event
+from service.events import Decoder, Event, batch
 from service.fitting import Mismatch
 from service.lineage import Lineage
 from service.model import Model
@@ -77,10 +77,10 @@ def test_predicting_changes_no_bit(case):
     for part in ([], stream(case[2])):
         model.learn(part)
         before = everything(model)
-        _, first = model.predict([*stream(case[2])[:5], *odd])
+        _, first = model.predict(batch([*stream(case[2])[:5], *odd]))
         assert everything(model) == before
-        assert model.predict([*stream(case[2])[:5], *odd])[1] == first
-        assert [model.predict([one])[1][0] for one in [*stream(case[2])[:5], *odd]] == first, "alone or together"
+        assert model.predict(batch([*stream(case[2])[:5], *odd]))[1] == first
+        assert [model.predict(batch([one]))[1][0] for one in [*stream(case[2])[:5], *odd]] == first, "alone or together"
 
 
 @every_case
@@ -92,9 +92,9 @@ def test_no_request_changes_a_bit(case, learned, asked):
     model = build(*case)
     model.learn([one for one in stream(case[2], 0, learned) if one.label != "z"])
     before = everything(model)
-    _, first = model.predict([odd[place] for place in asked])
+    _, first = model.predict(batch([odd[place] for place in asked]))
     assert everything(model) == before
-    assert [model.predict([odd[place]])[1][0] for place in asked] == first
+    assert [model.predict(batch([odd[place]]))[1][0] for place in asked] == first
     assert everything(model) == before
 
 
@@ -130,7 +130,7 @@ def test_a_probability_is_that_of_the_calibrator_before_the_event(case):
     model, seen = build(*case), 0
     for one in [*stream(case[2]), event(stream(case[2])[0].label, weight=0.0, a=1)]:
         calibration = again(model.calibration)
-        _, (answer,) = model.predict([one])
+        _, (answer,) = model.predict(batch([one]))
         model.learn([one])
         if answer.label is None:
             assert answer.probability is None
@@ -273,7 +273,7 @@ def test_an_empty_batch():
         model = build(learner, features, label)
         before = everything(model)
         assert model.learn([])[:7] == (0, 0, 0, 0, 0, [], [])
-        assert model.predict([])[1] == []
+        assert model.predict(batch([]))[1] == []
         assert everything(model) == before
 
 
@@ -287,23 +287,23 @@ def test_rejects_are_counted_by_reason():
 
 def test_predictions_are_labels_with_the_version():
     model = build("perceptron", label=Label(positive="fraud", negative="fine"))
-    assert model.predict([event(a=1)])[1] == [Prediction("fraud", 0.0, 0.5)]
+    assert model.predict(batch([event(a=1)]))[1] == [Prediction("fraud", 0.0, 0.5)]
     model.learn([event("fine", a=1), event("fraud", b=1)])
-    served, (first, second) = model.predict([event(a=1), event(b=5)])
+    served, (first, second) = model.predict(batch([event(a=1), event(b=5)]))
     assert (first.label, served.version) == ("fine", 2)
     assert first.score < 0.0
     assert second.label == "fraud"
 
 
 def test_a_refused_row_is_answered_with_the_reason():
-    _, (fine, refused) = build("pa1").predict([event(a=1), event(a=1e60)])
+    _, (fine, refused) = build("pa1").predict(batch([event(a=1), event(a=1e60)]))
     assert isinstance(fine, Prediction)
     assert refused == "numeric"
 
 
 def test_before_any_class_there_is_no_answer():
     model = build(ONE_VS_REST, label=GROW)
-    assert model.predict([event(a=1), event()])[1] == [Prediction(None, None, None, {})] * 2
+    assert model.predict(batch([event(a=1), event()]))[1] == [Prediction(None, None, None, {})] * 2
 
 
 def test_classes_grow_up_to_the_limit():
@@ -312,7 +312,7 @@ def test_classes_grow_up_to_the_limit():
     assert outcome.refused == [(4, "label")]
     assert model.labels.names == ["y", "x", "z"]
     assert outcome.errors >= 3, "the event that brings a class is an error"
-    assert {model.predict([event(a=n)])[1][0].label for n in range(6)} <= {"x", "y", "z"}
+    assert {model.predict(batch([event(a=n)]))[1][0].label for n in range(6)} <= {"x", "y", "z"}
     assert taken(model).classes == ["y", "x", "z"]
 
 

@@ -12,7 +12,7 @@ import service.names
 import service.touched
 from learners.hashing import SlotTable
 from learners.registry import make
-from service.events import Decoder, Event
+from service.events import Decoder, Event, batch
 from service.fitting import Mismatch
 from service.lineage import Lineage
 from service.model import Model
@@ -77,7 +77,7 @@ class World:
         document = json.loads(data)
         event = self.door.instance(json.dumps({"features": document["features"]}).encode())
         if isinstance(event, Event):
-            self.model.predict([event])
+            self.model.predict(batch([event]))
 
     @property
     def bytes(self):

@@ -8,6 +8,7 @@ from test_judgement import ACTING, STREAM, built, everything, no_clock, records 
 
 import service.turns
 from learners.learner import Learner
+from service.events import batch
 from service.turns import Portion, Turns
 
 
@@ -115,7 +116,7 @@ def test_an_answer_waits_for_a_few_slow_rows_and_not_for_all(monkeypatch):
     waits = []
     while learning.is_alive():
         began = time.perf_counter()
-        model.predict(asked)
+        model.predict(batch(asked))
         waits.append(time.perf_counter() - began)
         time.sleep(0.005)
     learning.join()
