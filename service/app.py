@@ -2,7 +2,6 @@
 
 import gc
 import logging
-import os
 import signal
 import sys
 import threading
@@ -43,8 +42,6 @@ Role = Literal["run", "learn", "serve"]
 STOP_SECONDS = 9.0
 DRAIN_SECONDS = 2.0
 """Of those, kept for open requests even if the last checkpoint is not written by then."""
-NICENESS = 10
-"""Of the thread that learns, where others answer: on a machine that both share, answers come first."""
 SWITCH_SECONDS = 0.0001
 """How long the learner may keep the interpreter from a waiting prediction; the default of 5 ms is felt in the tail."""
 
@@ -172,8 +169,6 @@ class Service:
 
     def _guarded(self) -> None:
         try:
-            if self._role == "learn":
-                os.nice(NICENESS)  # of this thread alone; not in `run`, where it would hold the interpreter and not run
             warm(self.model.learner, self.settings.drift.detectors, self.settings.drift.inputs)
             gc.collect()
             gc.freeze()  # of what is loaded by now nothing is garbage, and to look at all of it takes 60 ms

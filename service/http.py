@@ -5,6 +5,7 @@ uvicorn's protocol, which waits for ever for headers, bodies and readers, and co
 
 import asyncio
 import logging
+import weakref
 from functools import partial
 from typing import Any, Literal
 
@@ -40,6 +41,12 @@ DIGITS = 5
 UPGRADES = frozenset({b"connection", b"upgrade", b"http2-settings"})
 PROBES = frozenset({"/healthz", "/readyz"})
 """Answered however many others are: an orchestrator that hears `busy` would end the process."""
+
+
+def _gone(asked: weakref.ref[RequestResponseCycle]) -> bool:
+    """Whether nobody waits for the answer; the scope, which its cycle holds, must not hold the cycle."""
+    cycle = asked()
+    return cycle is None or cycle.disconnected
 
 
 class _TooMuch(Exception):
@@ -199,7 +206,7 @@ class Connection(Hearing):
             self._say_busy(cycle)
             return
         self._arriving = None if flight.whole else flight
-        cycle.scope["gone"] = lambda: cycle.disconnected  # type: ignore[typeddict-unknown-key]
+        cycle.scope["gone"] = partial(_gone, weakref.ref(cycle))  # type: ignore[typeddict-unknown-key]
         task = self.loop.create_task(self._answer(cycle, flight))
         task.add_done_callback(partial(self._answered, flight))
         self.tasks.add(task)

@@ -1,17 +1,14 @@
 """The roles as processes: quick to answer, patient with what is absent, and clean at the end."""
 
 import json
-import os
 import signal
 import socket
 import time
 from itertools import islice
-from pathlib import Path
 
 import pytest
 import redis
 
-from service.app import NICENESS
 from service.cli.payments import payments
 from service.embedded.redis import RedisServer
 from service.sources import create_log, open_sink, open_source
@@ -90,13 +87,6 @@ def test_redis_absent_at_start(role, tmp_path):
             server.stop()
 
 
-def niceness(pid):
-    """Of the threads of a process, beyond that of this one."""
-    return [
-        os.getpriority(os.PRIO_PROCESS, int(task.name)) - os.nice(0) for task in Path(f"/proc/{pid}/task").iterdir()
-    ]
-
-
 def test_a_replica_serves_what_the_learner_learned(redis_url, tmp_path):
     fill(f"{redis_url}/payments", list(islice(payments(5, 0), 2000)))
     config = write_config(tmp_path / "learn.yaml", f"{redis_url}/payments", redis_url)
@@ -104,7 +94,6 @@ def test_a_replica_serves_what_the_learner_learned(redis_url, tmp_path):
     with running("learn", config) as learner, running("serve", replica) as serving:
         learner.answers("/readyz", 200)
         assert learner.get("/predict", PAYMENT)[0] == 404
-        assert [{*niceness(role.process.pid)} for role in (learner, serving)] == [{0, NICENESS}, {0}]
         wait_for(lambda: (serving.get("/status")[1] or {}).get("events") == 2000, 15, "the newest generation")
         status, answer = serving.get("/predict", PAYMENT)
         assert status == 200

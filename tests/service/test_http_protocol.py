@@ -1,6 +1,7 @@
 """One connection: deadlines that drops cannot move, bounds on every buffer, and one form for every refusal."""
 
 import asyncio
+import gc
 import json
 import logging
 import socket
@@ -173,6 +174,22 @@ def test_good_requests_on_one_connection(world):
         assert peer.closed(1)
     assert world.refused == []
     assert world.starts == 24
+
+
+def test_an_answered_request_leaves_nothing_to_collect(world):
+    """Or a collector would have to look for it, for milliseconds in which nobody is answered."""
+    asked = 50
+    with Peer(world) as peer:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(asked):
+                peer.send(post(b"x"))
+                assert peer.reply()[0] == 200
+            found = gc.collect()
+        finally:
+            gc.enable()
+    assert found < asked
 
 
 def test_an_answer_to_head_has_no_body(world):
