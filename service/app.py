@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, Literal
 
-from learners.warmup import warm
 from service.api import Context, make_app
 from service.appender import Appender
 from service.copies import CopyFolder
@@ -32,6 +31,7 @@ from service.sources import check_sink, check_source, create_log, log_name, open
 from service.sources.contract import Options, Sink
 from service.status import status_of
 from service.store import RedisStore
+from service.warming import warmed
 from service.watchdog import Watchdog
 from service.worker import Worker
 
@@ -169,7 +169,7 @@ class Service:
 
     def _guarded(self) -> None:
         try:
-            warm(self.model.learner, self.settings.drift.detectors, self.settings.drift.inputs)
+            warmed(self.model.learner, self.settings.drift, log.info)
             gc.collect()
             gc.freeze()  # of what is loaded by now nothing is garbage, and to look at all of it takes 60 ms
             self._work.run(self._stop)

@@ -49,6 +49,7 @@ class Letters:
     ) -> None:
         self._model = model
         self._tells = tells
+        self._told: set[str] = set()
         self._dead = _Outbox(open_dead, wait=True)
         self._alarms = _Outbox(open_alarms, wait=wait_for_alarms)
 
@@ -56,13 +57,23 @@ class Letters:
         return len(self._dead.waiting) + len(self._alarms.waiting)
 
     def post(self, rejects: Iterable[tuple[Record, Reject]], alarms: Sequence[Alarm]) -> None:
-        self._dead.waiting += [self._letter(record, reject) for record, reject in rejects]
+        for record, reject in rejects:
+            self._dead.waiting.append(self._letter(record, reject))
+            self._tell(record, reject)
         self._alarms.waiting += [alarm.entry(self._model) for alarm in alarms]
         if self._tells:
             for alarm in alarms[:TOLD]:
                 log.info("%s", alarm.words)
             if len(alarms) > TOLD:
                 log.info("%s more alarms in the same batch", f"{len(alarms) - TOLD:,}")
+
+    def _tell(self, record: Record, reject: Reject) -> None:
+        """The first of each reason: a producer that sends nothing else is found by a look at the log of the process."""
+        if self._tells and reject.reason not in self._told:
+            self._told.add(reject.reason)
+            where = f"partition {record.partition}, position {record.position}"
+            words = "an event was rejected (%s): %s; %s; more of this reason are counted and not told"
+            log.warning(words, reject.reason, reject.message, where)
 
     def _letter(self, record: Record, reject: Reject) -> Entry:
         place = f"{self._model}:{record.partition}:{record.position}"

@@ -57,16 +57,14 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
         except EmbeddedError as error:
             print(f"onepass demo: {error}", file=sys.stderr)
             return 1
-        print("onepass demo: the first start compiles its kernels, which can take a minute", file=sys.stderr)
         settings = _settings(servers, arguments.port)
         service = Service(settings, "run")
         print(
             f"onepass demo: {settings.source.url} -> learner -> {settings.store.url}, http://127.0.0.1:{service.port}"
         )
-        print(f"try: curl -s http://127.0.0.1:{service.port}/predict -d '{PAYMENT}'", flush=True)
         stop = threading.Event()
         threads = [
-            threading.Thread(target=_produce, args=(servers.log, stop), daemon=True),
+            threading.Thread(target=_produce, args=(service, servers.log, stop), daemon=True),
             threading.Thread(target=_watch, args=(service, arguments.seconds, stop), daemon=True),
         ]
         for thread in threads:
@@ -112,10 +110,14 @@ def _settings(servers: Servers, port: int) -> Settings:
     return parse(values, "demo")
 
 
-def _produce(url: str, stop: threading.Event) -> None:
-    """Append at a steady rate, going on after what the log holds already."""
+def _produce(service: Service, url: str, stop: threading.Event) -> None:
+    """Append at a steady rate, going on after what the log holds already, once there is somebody to learn from it."""
     try:
         create_log(url)
+        while not service.health.ready:
+            if stop.wait(BEAT):
+                return
+        print(f"try: curl -s http://127.0.0.1:{service.port}/predict -d '{PAYMENT}'", flush=True)
         log, sink = open_source(url, "earliest"), open_sink(url)
         sent = 0
         events = payments(SEED, sum(log.lag().values()))

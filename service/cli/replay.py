@@ -18,7 +18,6 @@ from tqdm import tqdm
 from learners.evaluation import report
 from learners.learner import Learner
 from learners.state import state_digest
-from learners.warmup import warm
 from service.alarms import Alarm
 from service.cli.lineage import replay_lineage
 from service.cli.passes import further_passes
@@ -36,6 +35,7 @@ from service.sources.file import FileSource
 from service.status import counts_of
 from service.stored import stock_of
 from service.trail import Trail, curves_of
+from service.warming import warmed
 
 NAMES = 65_536
 """Of hashed features that are kept, so that alarms can name them."""
@@ -120,7 +120,7 @@ def _replay(plan: Plan, learner: Learner, arguments: argparse.Namespace) -> Run:
     with refused():
         shuffle = arguments.shuffle if plan.order is None else None
         source = FileSource(plan.data, shuffle=shuffle, order=plan.order, limit=arguments.limit)
-    warm(model.learner, plan.drift.detectors, plan.drift.inputs)  # compiling is not part of the speed
+    warmed(model.learner, plan.drift, lambda words: print(f"onepass replay: {words}", file=sys.stderr))
     trail = Trail()
     total = sum(source.lag().values())
     started = time.perf_counter()

@@ -92,3 +92,16 @@ def test_a_rejected_tree_is_kept_with_the_character_where_it_is_wrong():
     letters.deliver()
     place = (("reason", b"tree"), ("partition", b"0"), ("position", b"6"))
     assert [entry.headers for entry in sink.entries] == [(*place, ("character", b"17")), place]
+
+
+def test_the_first_reject_of_each_reason_is_told_and_no_other(caplog):
+    letters = Letters("m")
+    for reason in ("tree", "tree", "label", "tree"):
+        letters.post([(RECORD, Reject(reason))], [])
+    told = [record.getMessage() for record in caplog.records]
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
+    assert told[0].startswith("an event was rejected (tree): the tree is missing")
+    assert "partition 0, position 6" in told[0]
+    assert "(label)" in told[1]
+    Letters("m", tells=False).post([(RECORD, Reject("tree"))], [])
+    assert len(caplog.records) == 2
