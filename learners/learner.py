@@ -5,11 +5,11 @@ Five laws hold bit for bit for every learner and every composition: (1) `learn` 
 (4) `scores` writes nothing; (5) learning writes only to the slots of its rows and slot 0, unless it says `REWROTE`.
 """
 
-from typing import ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
 from learners.batch import Array, Batch, Flags, Slots
 from learners.influences import Influences, Stock
@@ -83,6 +83,15 @@ class Learner(BaseModel):
     kind: str
     rule: ClassVar[str]
     """What it computes, in a line."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """`budget: true` is a slip, not a budget of 1."""
+        kind = cls.model_fields[str(info.field_name)].annotation
+        if isinstance(value, bool) and bool not in (kind, *get_args(kind)):
+            raise ValueError("wants another value than true or false")
+        return value
 
     def init(self, dim: int) -> State:
         """A fresh state for rows with slots 0 … dim−1."""

@@ -20,6 +20,27 @@ VERBATIM = {"password"}
 """Settings whose variable is not read as YAML: a password may look like anything."""
 
 
+class _Twice(Exception):
+    """A key that would silently win over another."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain values only, and no key twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and not key.tag.endswith(":merge"):
+                if key.value in keys:
+                    raise _Twice(key.start_mark.line + 1)
+                keys.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
     """Read the file, lay the environment over it, and check every key."""
     try:
@@ -37,7 +58,9 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
 def read_yaml(text: str, origin: str) -> Any:
     """The value of a YAML text; a fault is told by its place alone, since the text may hold a password."""
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, _Loader)  # noqa: S506 - a safe one
+    except _Twice as error:
+        raise BadSettings(f"{origin}: a key is there twice in one group, again in line {error.line}") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""

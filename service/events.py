@@ -43,14 +43,12 @@ class Decoder:
     def __init__(self, features: Features, label: Label, limits: Limits, names: int = 0) -> None:
         self.slots = SlotTable(features.columns, features.bits, bias=features.bias)
         self.names = Names(names, self.slots)
-        self._features = features
+        self._features, self.limits = features, limits
         self._text = frozenset(features.text)
-        self._label = label.field
-        self._tree = features.tree
+        self._label, self._tree = label.field, features.tree
         self._beside = {*RESERVED, features.tree}
         self._none: dict[str, Any] | None = None if features.tree is None else {}  # what features left out are
         self._only_tree = features.tree is not None and not features.columns and not features.bits
-        self.limits = limits
         self._json = msgspec.json.Decoder()
         self._column_slots = [*([BIAS] if features.bias else []), *self.slots.columns.values()]
         columns = features.columns
@@ -155,7 +153,10 @@ class Decoder:
         return self._read(document, document.get("features", self._none), None, 1.0)
 
     def _read(self, document: dict[str, Any], features: Any, label: str | None, weight: float) -> Event | Reject:
-        event = self._row(features, label, weight)
+        try:
+            event = self._row(features, label, weight)
+        except OverflowError:  # an integer that no float is near
+            return Reject("range")
         if self._tree is None or isinstance(event, Reject):
             return event
         tree = tree_of(document.get(self._tree), self.limits.max_nodes)
@@ -173,13 +174,12 @@ class Decoder:
         for name, value in features.items():
             column = columns.get(name)
             if column is None:
-                reason = self._put(row, name, value)
-                if reason:
+                if reason := self._put(row, name, value):
                     return Reject(reason)
             elif type(value) is not float and type(value) is not int:
                 return Reject("type")
-            elif abs(value) <= self.limits.max_abs:
-                row[column] = float(value)
+            elif abs(number := float(value)) <= self.limits.max_abs:
+                row[column] = number
             else:
                 return Reject("range")
         if len(row) > self.limits.max_features:
@@ -214,10 +214,10 @@ class Decoder:
             return "too_long"
         kind = type(value)
         if kind is float or kind is int:
-            if abs(value) > self.limits.max_abs:
+            if abs(number := float(value)) > self.limits.max_abs:
                 return "range"
             slot = self.slots.hashed(name)
-            row[slot] = row.get(slot, 0.0) + float(value)
+            row[slot] = row.get(slot, 0.0) + number
             return ""
         if kind is str:
             tokens = words(value, self._features.ngrams) if name in self._text else (value,)

@@ -1,6 +1,7 @@
 """The other end of a connection: whether it reads what it is told, and how it is left."""
 
 import asyncio
+import weakref
 
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -13,6 +14,12 @@ LINGER_SECONDS = 1.0
 """For a client that still sends the body of a request that is answered: closed at once, it might not see the answer."""
 
 
+def gone(asked: weakref.ref[RequestResponseCycle]) -> bool:
+    """Whether nobody waits for the answer; the scope, which its cycle holds, must not hold the cycle."""
+    cycle = asked()
+    return cycle is None or cycle.disconnected
+
+
 class Hearing(HttpToolsProtocol):
     """uvicorn's protocol, but who does not read is dropped, and a connection that is closed is so soon."""
 
@@ -21,6 +28,8 @@ class Hearing(HttpToolsProtocol):
 
     _unread: asyncio.TimerHandle | None = None
     _closing: asyncio.TimerHandle | None = None
+    _last_word: Refusal | None = None
+    """What is said when every request before it has its answer."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         for timer in (self._unread, self._closing, self.timeout_keep_alive_task):
@@ -74,17 +83,27 @@ class Hearing(HttpToolsProtocol):
         self._close()
 
     def _refuse(self, refusal: Refusal) -> None:
-        """End the connection with a word, unless that would fall into the middle of another answer."""
-        cycle, waiting = self.cycle, bool(self.pipeline)
-        if not waiting and cycle is not None and not cycle.response_complete:
-            self._cut(cycle, refusal)
+        """End the connection with a word; every whole request that came before has its answer first."""
+        cycle = self.cycle
+        if self._last_word is not None:
+            return
+        if cycle is None or cycle.response_complete:
+            self._say_last(refusal)
+        elif not cycle.more_body:
+            self._last_word = refusal
+        elif self.pipeline:  # it is its body that is refused, and nobody works for it yet
+            self.pipeline.popleft()
+            self._last_word = refusal
         else:
-            self.flights.refused(refusal.code)
-            self.transport.write(b"" if waiting else refusal.closing)
-            self._close()
-        if cycle is not None:
+            self._cut(cycle, refusal)
             cycle.disconnected = True
             cycle.message_event.set()
+
+    def _say_last(self, refusal: Refusal) -> None:
+        if not self.transport.is_closing():
+            self.flights.refused(refusal.code)
+            self.transport.write(refusal.closing)
+            self._close()
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Who has said all may still be listening; over TLS that cannot be known."""

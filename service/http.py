@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from service.answering import Answering
 from service.flights import Flight, nothing
-from service.hearing import LINGER_SECONDS, Hearing
+from service.hearing import LINGER_SECONDS, Hearing, gone
 from service.refusals import (
     BAD_REQUEST,
     BUSY,
@@ -41,12 +41,6 @@ DIGITS = 5
 UPGRADES = frozenset({b"connection", b"upgrade", b"http2-settings"})
 PROBES = frozenset({"/healthz", "/readyz"})
 """Answered however many others are: an orchestrator that hears `busy` would end the process."""
-
-
-def _gone(asked: weakref.ref[RequestResponseCycle]) -> bool:
-    """Whether nobody waits for the answer; the scope, which its cycle holds, must not hold the cycle."""
-    cycle = asked()
-    return cycle is None or cycle.disconnected
 
 
 class _TooMuch(Exception):
@@ -84,7 +78,7 @@ class Connection(Hearing):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._last_word is not None:
             return
         before, messages = self._phase, self._messages
         try:
@@ -151,8 +145,6 @@ class Connection(Hearing):
         if len(self.pipeline) >= MOST_PIPELINED:
             raise _TooMuch
         super().on_headers_complete()
-        if self._long:
-            self._launch()
 
     def on_body(self, body: bytes) -> None:
         self._framing -= len(body)
@@ -172,7 +164,10 @@ class Connection(Hearing):
         self._launch()
 
     def on_response_complete(self) -> None:
+        last = not self.pipeline
         super().on_response_complete()
+        if last and self._last_word is not None:
+            self._say_last(self._last_word)
         if self._phase == "body" and self.cycle.response_complete and not self.transport.is_closing():
             self._met()
             self._deadline = self.loop.call_later(LINGER_SECONDS, self._expired)
@@ -194,7 +189,7 @@ class Connection(Hearing):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         del app  # always ours
         self._held = cycle
-        if not cycle.more_body or cycle is not self.cycle:
+        if self._long or not cycle.more_body or cycle is not self.cycle:
             self._launch()
 
     def _launch(self) -> None:
@@ -206,7 +201,7 @@ class Connection(Hearing):
             self._say_busy(cycle)
             return
         self._arriving = None if flight.whole else flight
-        cycle.scope["gone"] = partial(_gone, weakref.ref(cycle))  # type: ignore[typeddict-unknown-key]
+        cycle.scope["gone"] = partial(gone, weakref.ref(cycle))  # type: ignore[typeddict-unknown-key]
         task = self.loop.create_task(self._answer(cycle, flight))
         task.add_done_callback(partial(self._answered, flight))
         self.tasks.add(task)

@@ -49,8 +49,7 @@ class Model:
         }
         self._dim = decoder.slots.dim
         self.names = decoder.names
-        self._label = label
-        self._drift = drift
+        self._label, self._drift = label, drift
         self.columns = len(decoder.slots.columns)
         self._lock = self.still = Turns()  # for whoever looks at several things of one state
         self._portion = Portion(STRETCH)

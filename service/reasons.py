@@ -13,7 +13,7 @@ REASONS = {
     "unknown_field": "a field is not known here; /openapi.json has the form of a request",
     "weight": "weight must be a number of at least 0",
     "label": "the label is missing, of the wrong type or not one of the classes",
-    "tree": "the tree is missing, is not one bracketed parse, or has more inner nodes than the limit",
+    "tree": "the tree is missing, is not one bracketed parse, or has more inner nodes or text than the limit",
     "numeric": "the row is beyond what the learner can take",
     "negative": "the learner takes no negative values",
 }

@@ -1,16 +1,17 @@
 """Projectron and Projectron++. Orabona, Keshet & Caputo (2008, 2009); McKenna's thesis, sections 3.2.2 and 7.2."""
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import Field, PositiveFloat
+from pydantic import Field, PositiveFloat, model_validator
 
 from learners.batch import Array, Batch, Flags, Ints
 from learners.dual.inverse import Inverse, fresh_inverse, grow, growable, project
 from learners.dual.inverse import possible as possible_inverse
 from learners.dual.learner import KernelLearner
-from learners.dual.similarity import Kernel, Self, similarities, weighted
+from learners.dual.similarity import Kernel, similarities, weighted
+from learners.dual.similarity import Self as Own
 from learners.dual.support import Support, add, room
 from learners.dual.watch import LONGEST, absorb, closest, rebuild, watch
 from learners.dual.work import Work
@@ -61,6 +62,12 @@ class Projectron(ProjectingLearner):
     """B in place of `max_support`: η then follows from it and the loss at each mistake, and `eta` is not used. For some
     hundreds of rows and more: η grows as B falls, and up to 25 nothing but the first row of a normalised kernel is far
     enough to be stored."""
+
+    @model_validator(mode="after")
+    def _one_cap(self) -> Self:
+        if self.budget is not None and self.max_support != type(self).model_fields["max_support"].default:
+            raise ValueError("budget takes the place of max_support: leave one of them out")
+        return self
 
     def rows(self) -> int:
         return self.budget or self.max_support
@@ -141,7 +148,7 @@ def _join(
     t: int,
     a: float,
     f: float,
-    me: Self,
+    me: Own,
     d: Array,
     delta: float,
 ) -> int:

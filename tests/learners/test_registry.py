@@ -151,3 +151,17 @@ def test_the_kernel_form_of_a_rule_is_a_family_of_its_own():
 def test_a_misspelt_word_of_a_choice_has_a_hint(given, end):
     with pytest.raises(ValueError, match="k-pa1: kernel: Input should be .*" + end):
         make(f"k-pa1:kernel={given}")
+
+
+@pytest.mark.parametrize("wrong", [{"kind": "forgetron", "budget": True}, {"kind": "k-perceptron", "gamma": True}])
+def test_true_is_no_number(wrong):
+    with pytest.raises(ValueError, match="another value than true or false"):
+        make(wrong)
+    assert make({"kind": "romma", "aggressive": True}).aggressive
+
+
+def test_two_caps_are_one_too_many():
+    with pytest.raises(ValueError, match="budget takes the place of max_support"):
+        make("projectron:budget=30,max_support=3")
+    again = make(make("projectron:budget=30").model_dump())
+    assert again.rows() == 30

@@ -14,6 +14,7 @@ from service.events import Decoder, Event, batch
 from service.fitting import Mismatch
 from service.lineage import Lineage
 from service.model import Model
+from service.parses import CHARACTERS
 from service.reasons import REASONS, Reject
 from service.settings import Features, Label, Limits
 from service.sources.contract import BEGINNING
@@ -91,7 +92,7 @@ def test_without_trees_the_field_is_an_unknown_one():
         ({"parse": f"{TEXT} {CANARY}"}, len(TEXT) + 1),
         ({"parse": "(日 (本 (語 x)) )😀"}, 14),
         ({"parse": "(A (B (C (D (E (F (G x)))))))"}, 18),
-        ({"parse": "(" * 100_000}, 6),
+        ({"parse": "(" * 300}, 6),
     ],
 )
 def test_no_tree_is_a_reject_with_the_character(given, character):
@@ -104,6 +105,14 @@ def test_no_tree_is_a_reject_with_the_character(given, character):
     good = {"features": {}, "parse": TEXT}
     found = NESTED.instances(body(instances=[good, {"features": {}, **given}]), 5)
     assert found == strict._replace(place=1)
+
+
+def test_a_text_longer_than_its_nodes_can_want_is_not_read():
+    decode = Decoder(Features(bits=0, tree="parse"), Label(), Limits(max_nodes=3))
+    fits, longer = (f"(S {'x' * (CHARACTERS * 3 - 4 + more)})" for more in (0, 1))
+    assert decode.instance(body(parse=fits)).tree is not None
+    for text in (longer, "(" * 500_000, "(S " + "x " * 500_000 + ")"):
+        assert decode.instance(body(parse=text)) == Reject("tree", character=CHARACTERS * 3)
 
 
 def test_the_message_tells_the_character_and_nothing_of_the_tree():

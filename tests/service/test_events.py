@@ -307,6 +307,16 @@ def test_a_flat_event_without_hashed_slots_is_its_columns():
     assert FLAT_COLUMNS.instance(b'{"amount": 2, "trace": "x"}') == Reject("unknown_feature")
 
 
+@pytest.mark.parametrize(("value", "fine"), [(10**100 + 1, True), (10**101, False), (10**400, False)])
+def test_a_whole_number_is_as_large_as_its_float_whatever_stands_beside_it(value, fine):
+    decode = decoder(Features(columns=("a", "b"), bits=4))
+    for features in ({"a": value}, {"a": value, "b": 1}, {"c": value}):
+        body = json.dumps({"features": features}).encode()
+        many = decode.instances(b'{"instances": [%b]}' % body, 1)
+        assert isinstance(decode.instance(body), Event) == (not isinstance(many, Reject)) == fine
+        assert fine or many == Reject("range", 0)
+
+
 def test_a_flat_request_with_the_label_is_refused():
     """It is no feature when learning, so it must not quietly become one when predicting."""
     assert FLAT.instance(b'{"amount": 2, "y": 1}') == Reject("unknown_field")

@@ -16,6 +16,7 @@ from service.answering import Answering
 from service.api.guard import Guard
 from service.api_settings import Api
 from service.flights import Flights, nothing
+from service.http import MOST_PIPELINED
 from service.listening import bound, make_server
 
 CANARY = b"canary-51c7"
@@ -379,9 +380,71 @@ def test_an_upgrade_is_answered_as_a_plain_request_and_closed(world, caplog):
 def test_pipelined_requests_have_a_bound(world):
     with Peer(world) as peer:
         peer.send(get(b"/slow") + get() * 1000)
+        wait_until(lambda: world.starts == 1)
+        release(world)
+        assert [peer.reply()[0] for _ in range(1 + MOST_PIPELINED)] == [200] * (1 + MOST_PIPELINED)
+        check_refusal(peer.reply(), 400, "bad_request")
         assert peer.closed(2)
-    wait_until(lambda: world.starts == 1)
-    release(world)
+    assert world.starts == 1 + MOST_PIPELINED
+
+
+GARBAGE = b"\x00 no HTTP \r\n\r\n"
+
+
+@pytest.mark.parametrize("whole", [get(), post(b"x"), post(b"x") * 5], ids=["get", "post", "five"])
+def test_a_whole_request_is_answered_before_what_follows_is_refused(world, whole):
+    with Peer(world) as peer:
+        peer.send(whole + GARBAGE)
+        for _ in range(whole.count(b"HTTP/1.1")):
+            assert peer.reply()[0] == 200
+        check_refusal(peer.reply(), 400, "bad_request")
+        assert peer.closed(2)
+    assert world.refused == ["bad_request"]
+
+
+def test_what_is_refused_waits_for_the_answer_and_nothing_after_it_is_read(world):
+    with Peer(world) as peer:
+        peer.send(get(b"/slow"))
+        wait_until(lambda: world.starts == 1)
+        peer.send(GARBAGE)
+        time.sleep(0.1)
+        peer.send(get() + GARBAGE)
+        time.sleep(0.1)
+        assert world.refused == []
+        release(world)
+        assert peer.reply()[0] == 200
+        check_refusal(peer.reply(), 400, "bad_request")
+        assert peer.closed(2)
+    assert (world.refused, world.starts) == (["bad_request"], 1)
+
+
+def test_a_body_that_does_not_come_is_refused_behind_the_answer_before_it(world):
+    with Peer(world) as peer:
+        peer.send(get(b"/slow") + post(b"x", length=9))
+        time.sleep(2 * world.api.body_seconds)
+        release(world)
+        assert peer.reply()[0] == 200
+        check_refusal(peer.reply(), 408, "late")
+        assert peer.closed(2)
+    assert (world.refused, world.starts) == (["late"], 1)
+
+
+def test_a_long_body_is_looked_at_in_its_turn_too(world):
+    started = time.monotonic()
+    with Peer(world) as peer:
+        peer.send(get() + post(b"abc", length=99_999_999))
+        assert peer.reply()[0] == 200
+        check_refusal(peer.reply(), 413, "too_large")
+    with Peer(world) as peer:
+        peer.send(get() + post(b"", length=1).replace(b"host: h", b"expect: 100-continue"))
+        assert peer.reply()[0] == 200
+        while not peer.buffer.endswith(b"\r\n\r\n"):
+            assert peer.more()
+        assert peer.buffer.startswith(b"HTTP/1.1 100 ")
+        peer.buffer = b""
+        peer.send(b"x")
+        assert peer.reply()[::2] == (200, b"x")
+    assert time.monotonic() - started < world.api.body_seconds
 
 
 def release(world):

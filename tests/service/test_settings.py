@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from learners.learner import Learner
-from service.configuration import NOT_SETTINGS, load
+from service.configuration import NOT_SETTINGS, load, read_yaml
 from service.errors import BadSettings, refused
 from service.log_settings import Address, without_password
 from service.settings import Features, Limits, Settings
@@ -232,6 +232,19 @@ def test_files_that_are_no_configuration(tmp_path, text):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(BadSettings, match="--config"):
         load(tmp_path / "none.yaml", {})
+
+
+@pytest.mark.parametrize("text", ["name: a\nname: b\n", "name: m\nlearner: {kind: pa1, C: 1,\n C: 2}\n"])
+def test_a_key_that_is_there_twice(tmp_path, text):
+    path = tmp_path / "twice.yaml"
+    path.write_text(text)
+    with pytest.raises(BadSettings, match=r"a key is there twice in one group, again in line [23]$"):
+        load(path, {})
+
+
+def test_what_is_merged_may_be_said_again():
+    """YAML's own way to say it: what stands in the group wins."""
+    assert read_yaml("{<<: {kind: pa1, C: 1.0}, C: 2.0}", "here") == {"kind": "pa1", "C": 2.0}
 
 
 def test_a_variable_that_is_no_yaml(loaded):
