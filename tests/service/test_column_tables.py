@@ -66,6 +66,13 @@ def test_any_other_body_is_left_to_the_way_that_tells_why(text):
     assert TABLES.read(text, 10) is None
 
 
+@pytest.mark.parametrize("change", [{"tree": "parse"}, {"flat": True}])
+def test_rows_of_another_form_are_left_to_it_too(change):
+    read = Decoder(FEATURES.model_copy(update=change), Label(), LIMITS)
+    assert read.tables.read(body({"a": 1, "b": 2}), 1) is None
+    assert isinstance(read.instances(body({"a": 1, "b": 2}), 1), Reject)
+
+
 def test_more_rows_than_may_be_are_left_to_it_too():
     assert TABLES.read(body({"a": 1, "b": 2}, {"a": 1, "b": 2}), 1) is None
 

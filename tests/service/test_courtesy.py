@@ -103,12 +103,12 @@ async def unread():
 async def aborted():
     """A client that breaks off: whoever works for it can ask whether it is still there. (One that only has no more to
     say may still be listening.)"""
-    asked = []
+    asked, said = [], []
 
     async def app(scope, receive, send):
         del receive, send
         asked.append(scope["gone"])
-        assert not scope["gone"]()
+        said.append(scope["gone"]())
         await until(scope["gone"])
 
     flights = Flights(9, lambda _: None)
@@ -123,6 +123,7 @@ async def aborted():
     writer.transport.abort()
     await until(lambda: flights.open == 0)
     assert asked[0]()
+    assert said == [False], "while it was there"
     server.should_exit = True
     await serving
 

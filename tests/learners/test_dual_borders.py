@@ -1,0 +1,72 @@
+"""Kernel learners on rows that can be worked out by hand: ties, borders, and what random streams never meet."""
+
+import numpy as np
+import pytest
+from stored_sets import room_for
+
+from learners.batch import Batch
+from learners.dual.forgetron_tuned import _least
+from learners.dual.watch import rebuild
+from learners.registry import make
+
+
+def row(*values):
+    slots = range(1, 1 + len(values))
+    return Batch.from_rows([([*slots], [*values])])
+
+
+def taught(model, *rows, dim=3):
+    """A fresh state after rows with their labels."""
+    state = model.init(dim)
+    for values, label in rows:
+        model.learn(state, row(*values), np.array([label]))
+    return state
+
+
+def linear(kind, **parameters):
+    return make({"kind": kind, "kernel": "linear", "gamma": 1.0, "width": 2, **parameters})
+
+
+@pytest.mark.parametrize("kind", ["projectron", "projectron++"])
+def test_a_row_at_a_distance_of_eta_is_projected(kind):
+    state = taught(linear(kind, eta=0.5), ((1.0, 0.0), 1.0), ((1.0, 0.5), -1.0))
+    assert state.support.size[0] == 1
+    assert state.support.a[0] == 0.0
+
+
+def test_a_projection_can_make_the_oldest_row_worth_nothing():
+    rows = ((1.0, 0.0), 1.0), ((0.0, 1.0), 1.0), ((1.0, 0.0), -1.0)
+    state = taught(linear("forgetful-projectron", budget=9, eta=0.3), *rows)
+    assert state.support.size[0] == 1
+    assert state.support.a[0] == 1.0
+
+
+def test_a_damage_of_just_what_a_round_earns_is_small_enough():
+    state = taught(linear("forgetron-greedy", budget=2), ((1.0, 0.0), 1.0), ((0.0, 1.0), 1.0))
+    for value, goes in ((81 / 64, 1), (80 / 64, 0)):  # Ψ = 3 and 3 − 2·value, where 15/32 is allowed
+        state.values[:2] = 0.0, value
+        assert _least(state.support, state.values, row(1.0, 1.0), 0) == goes
+
+
+@pytest.mark.parametrize("kind", ["forgetron-tuned", "forgetron-greedy"])
+def test_behind_the_stored_rows_there_is_nothing(kind):
+    """Or a state and its checkpoint, which holds what is stored, would differ."""
+    model, dim = make({"kind": kind, "budget": 4, "gamma": 0.1, "width": 2}), 12
+    state = model.init(dim)
+    for slots in ([1, 2], [2, 3], [3, 4], [4, 5], [*range(1, 9)]):
+        X = Batch.from_rows([(slots, [1.0] * len(slots))])
+        wrong = -1.0 if model.scores(state, X)[0] > 0.0 else 1.0
+        model.learn(state, X, np.array([wrong]))
+    assert state.support.size[0] < 4, "one of eight entries takes the room of several"
+    assert not state.values[state.support.size[0] :].any()
+
+
+def test_rows_that_are_given_up_in_a_rebuild_leave_what_they_said():
+    model = linear("projectron", eta=0.0, max_support=9)
+    state = taught(model, ((1.0, 0.0), 1.0), ((1.0, 1e-3), -1.0))
+    before = model.scores(state, row(1.0, 0.0))[0]
+    state.inverse.limit[0], state.inverse.since[0] = 1e-3, 9
+    rebuild(state.support, state.inverse, state.square, model.function(), room_for(state.support), np.empty(9))
+    assert state.support.size[0] == 1
+    assert model.scores(state, row(1.0, 0.0))[0] == pytest.approx(before, abs=1e-12)
+    assert state.square[0] == pytest.approx(0.0, abs=1e-12)
