@@ -226,7 +226,9 @@ SHARED = {"kernel", "gamma", "s", "c", "d", "normalise", "width"}
 def test_a_margin_step_never_adds_and_never_loses_ground(K, seed, budget, eta):
     """Where 0 < y·f(x) < 1 no row is stored, y·f(x) never falls and never passes 1."""
     model = make(
-        {"kind": "projectron++", "eta": eta, "budget": budget, "max_support": 15, "gamma": 1.0, "width": SMALL} | K
+        {"kind": "projectron++", "eta": eta, "gamma": 1.0, "width": SMALL}
+        | ({"max_support": 15} if budget is None else {"budget": budget})
+        | K
     )
     state = learned(model, seed)
     for x in history(seed + 1, 30)[0]:

@@ -323,7 +323,8 @@ def test_what_is_away_is_waited_for_and_said_once(truth, caplog):
     with caplog.at_level(logging.WARNING, "onepass"):
         process.run()
     assert seen == [(False, False, "")] + [(False, False, "the broker is away")] * 5
-    assert [record.getMessage() for record in caplog.records] == ["the broker is away; trying again"]
+    told = [record.getMessage() for record in caplog.records if "an event was rejected" not in record.getMessage()]
+    assert told == ["the broker is away; trying again"]
     assert process.health.trouble == ""
     assert process.health.source_up
     truth.check(store.load().snapshot, log.letters)
