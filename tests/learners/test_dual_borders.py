@@ -6,7 +6,8 @@ from stored_sets import room_for
 
 from learners.batch import Batch
 from learners.dual.forgetron_tuned import _least
-from learners.dual.watch import rebuild
+from learners.dual.inverse import DEPENDENT
+from learners.dual.watch import closest, rebuild, watch
 from learners.registry import make
 
 
@@ -70,3 +71,46 @@ def test_rows_that_are_given_up_in_a_rebuild_leave_what_they_said():
     assert state.support.size[0] == 1
     assert model.scores(state, row(1.0, 0.0))[0] == pytest.approx(before, abs=1e-12)
     assert state.square[0] == pytest.approx(0.0, abs=1e-12)
+
+
+def corners():
+    """A projectron that has stored three rows at right angles, and what its watching is called with."""
+    model = linear("projectron", eta=0.0, max_support=9)
+    rows = [(tuple(float(i == j) for i in range(3)), 1.0) for j in range(3)]
+    state = taught(model, *rows, dim=4)
+    assert state.support.size[0] == 3
+    return state, (state.support, state.inverse, state.square, model.function())
+
+
+def test_the_stored_rows_are_watched_in_turn():
+    state, parts = corners()
+    turns = []
+    for _ in range(6):
+        watch(*parts, -1, room_for(state.support), np.empty(9))
+        turns.append(int(state.inverse.turn[0]))
+    assert sorted(turns) == [0, 0, 1, 1, 2, 2]
+    assert {*turns[:3]} == {0, 1, 2}
+
+
+@pytest.mark.parametrize(("since", "limit"), [(2, 10 * DEPENDENT), (3, DEPENDENT)])
+def test_a_rebuild_that_comes_too_soon_asks_more_of_a_row(since, limit):
+    state, parts = corners()
+    state.inverse.since[0] = since
+    rebuild(*parts, room_for(state.support), np.empty(9))
+    assert state.inverse.limit[0] == pytest.approx(limit)
+    assert (state.inverse.since[0], state.inverse.rebuilt[0], state.support.size[0]) == (0, 1, 3)
+
+
+def test_the_closest_row_is_that_of_the_largest_part_and_not_of_the_largest_number():
+    state = taught(linear("projectron", eta=0.0, max_support=9), ((1.0, 0.0), 1.0), ((0.0, 100.0), 1.0))
+    d = np.array([0.9, 0.2])  # of (0.9, 20)
+    assert closest(state.inverse, 2, d, 0.0, 400.81) == 1
+    assert closest(state.inverse, 2, d, 1.0, 400.81) == -1, "it adds enough"
+
+
+def test_behind_the_rows_of_the_inverse_there_is_nothing():
+    rows = [(tuple(float(i == j) for i in range(3)), 1.0) for j in range(3)]
+    state = taught(linear("forgetful-projectron", budget=2, width=3), *rows, dim=4)
+    assert state.support.size[0] == 2
+    assert state.inverse.own.tolist()[:3] == [1.0, 1.0, 0.0]
+    assert not state.inverse.factor[3:].any()
