@@ -5,8 +5,8 @@ ENV PYTHONUNBUFFERED=1 \
 
 # Dependencies before sources: an edit of ours does not install them again.
 WORKDIR /src
-COPY requirements.lock ./
-RUN pip install --no-cache-dir --require-hashes -r requirements.lock
+COPY requirements-runtime.lock ./
+RUN pip install --no-cache-dir --require-hashes -r requirements-runtime.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY learners learners
 COPY service service

@@ -11,12 +11,10 @@ PART   ?=
 help:            ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
-install: $(STAMP) ## make .venv with the command onepass in it
+install: $(STAMP) ## make .venv with the command onepass in it, about 2 minutes
 
 $(STAMP): requirements.lock pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(PYTHON) install.py $(VENV)
 	rm -f $(VENV)/.installed-*
 	touch $@
 
@@ -41,7 +39,7 @@ bench: install   ## events per second of decoder, learners and the whole loop; p
 	$(BIN)/onepass bench kernels $(ARGS)
 	$(BIN)/onepass bench checkpoint $(ARGS)
 
-chaos: install   ## faults in numbers, 80 minutes; one part: make chaos PART=kill; writes docs/reliability.md
+chaos: install   ## faults in numbers and all compositions, over 80 minutes; one part: make chaos PART=kill; writes docs/reliability.md
 	$(BIN)/python -m tests.chaos.run $(PART) $(ARGS)
 
 papers: install  ## McKenna's tables, Bollegala's heart data, Carvalho & Cohen's movie reviews; needs ONEPASS_DATA
@@ -54,6 +52,8 @@ papers: install  ## McKenna's tables, Bollegala's heart data, Carvalho & Cohen's
 	@echo "McKenna: tables 5.1, 5.2, 6.1 and 6.2"
 	$(BIN)/onepass papers
 
-lock:            ## write requirements.lock anew from pyproject.toml; needs uv
+lock:            ## write both lock files anew from pyproject.toml; needs uv
 	uv pip compile --universal --generate-hashes --python-version 3.11 --extra dev --extra fast --extra bench --extra plot \
 	    --quiet --output-file requirements.lock pyproject.toml
+	uv pip compile --universal --generate-hashes --python-version 3.11 --extra fast --group build --constraints requirements.lock \
+	    --quiet --output-file requirements-runtime.lock pyproject.toml

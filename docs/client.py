@@ -7,32 +7,47 @@ import argparse
 import os
 import sys
 
-from service.client import Client, Refused, Unreachable
+from service.client import Client, RequestError, Tls, UnreachableError
 
-PAYMENT = {"amount": 420.5, "age_days": 3.0, "hour": 2.0, "distance_km": 900.0, "attempts": 6.0, "country": "br"}
+PAYMENT = {
+    "amount": 420.5,
+    "age_days": 3.0,
+    "hour": 2.0,
+    "distance_km": 900.0,
+    "attempts": 6.0,
+    "country": "br",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Ask the payments model, and send it an event.")
     default = os.environ.get("CLIENT_URL", "http://127.0.0.1:8001")
-    parser.add_argument("url", nargs="?", default=default, help="default: CLIENT_URL, or http://127.0.0.1:8001")
-    parser.add_argument("--key", default=os.environ.get("CLIENT_KEY"), help="default: CLIENT_KEY, which no `ps` shows")
+    parser.add_argument(
+        "url", nargs="?", default=default, help="default: CLIENT_URL, or http://127.0.0.1:8001"
+    )
+    parser.add_argument(
+        "--key",
+        default=os.environ.get("CLIENT_KEY"),
+        help="default: CLIENT_KEY, which no `ps` shows",
+    )
     parser.add_argument("--ca-file", help="PEM file of who signed the server's certificate")
-    parser.add_argument("--cert-file", help="PEM file of the client's own certificate, if the service asks for one")
+    parser.add_argument(
+        "--cert-file", help="PEM file of the client's own certificate, if the service asks for one"
+    )
     parser.add_argument("--key-file", help="PEM file of its key")
     given = parser.parse_args(arguments)
-    files = {"ca_file": given.ca_file, "cert_file": given.cert_file, "key_file": given.key_file}
+    tls = Tls(given.ca_file, given.cert_file, given.key_file)
     try:
-        client = Client(given.url, key=given.key, timeout=5.0, **files)
+        client = Client(given.url, key=given.key, timeout=5.0, tls=tls)
     except (ValueError, OSError) as wrong:  # no URL, or files that are none
         parser.error(str(wrong))
     with client as model:
         try:
             ask_and_teach(model)
-        except Refused as refused:  # the answer is no: status, code and message say why
+        except RequestError as refused:  # the answer is no: status, code and message say why
             print(f"refused: {refused}", file=sys.stderr)
             return 1
-        except Unreachable as away:  # no answer within the timeout, however often it was tried
+        except UnreachableError as away:  # no answer within the timeout, however often it was tried
             print(f"away: {away}", file=sys.stderr)
             return 1
     return 0

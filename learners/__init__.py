@@ -1,1 +1,3 @@
-"""Online learners: frozen configurations over explicit states. No I/O, clock, environment or global randomness."""
+"""Online learners: frozen configurations over explicit states. They use no I/O, clock, environment
+or global randomness.
+"""

@@ -1,4 +1,6 @@
-"""`Batch`: the one shape in which rows reach a learner, a CSR matrix with an importance weight per row, and trees."""
+"""`Batch`: rows as learners take them. A CSR matrix with an importance weight and optionally a tree
+per row.
+"""
 
 from collections.abc import Sequence
 from itertools import accumulate, chain
@@ -15,33 +17,39 @@ Flags = NDArray[np.uint8]
 BIAS = 0
 """The slot of the constant feature 1."""
 
+_NONE = np.zeros(0, np.int64)
+
 
 class Trees(NamedTuple):
-    """Trees as flat arrays: tree t is nodes ends[t] … ends[t+1]−1, inner ones alone, by ascending production."""
+    """Trees as flat arrays.
+
+    Tree t is nodes ends[t] … ends[t+1]−1: inner nodes only, ascending by production.
+    """
 
     ends: Ints
     productions: Ints
-    """A node's label with those of its children in order, words included, as a hash."""
+    """Hash of a node's label followed by the labels of its children in order, words included."""
     order: Ints
-    """The nodes of a tree, children before their parents, as places in the tree."""
+    """Positions of a tree's nodes within the tree, children before their parents."""
     child_ends: Ints
-    """The inner children of node n of all are child_ends[n] … child_ends[n+1]−1."""
+    """The inner children of node n (counted over all trees) are child_ends[n] …
+    child_ends[n+1]−1."""
     children: Ints
-    """Places in the tree."""
+    """Positions within the tree."""
 
     @classmethod
-    def joined(cls, parts: Sequence["Trees"]) -> "Trees":
-        """All trees of the parts, one part after the other."""
+    def concatenate(cls, parts: Sequence["Trees"]) -> "Trees":
+        """Put the trees of all parts into one, in order."""
         return cls(
-            _chained([part.ends for part in parts]),
+            _join_offsets([part.ends for part in parts]),
             np.concatenate([_NONE, *(part.productions for part in parts)]),
             np.concatenate([_NONE, *(part.order for part in parts)]),
-            _chained([part.child_ends for part in parts]),
+            _join_offsets([part.child_ends for part in parts]),
             np.concatenate([_NONE, *(part.children for part in parts)]),
         )
 
     def rows(self, start: int, stop: int) -> "Trees":
-        """Trees start … stop−1, as views where that can be."""
+        """Trees start … stop−1, as views where possible."""
         if not self.ends.size:
             return self
         first, last = self.ends[start], self.ends[stop]
@@ -55,70 +63,67 @@ class Trees(NamedTuple):
         )
 
     def where(self, keep: NDArray[np.bool_]) -> "Trees":
-        """The trees for which `keep` is true, copied."""
+        """Copies of the trees for which `keep` is true."""
         if not self.ends.size:
             return self
         counts = np.diff(self.child_ends)
         nodes = np.repeat(keep, np.diff(self.ends))
         return Trees(
-            _ends(np.diff(self.ends)[keep]),
+            _offsets(np.diff(self.ends)[keep]),
             self.productions[nodes],
             self.order[nodes],
-            _ends(counts[nodes]),
+            _offsets(counts[nodes]),
             self.children[np.repeat(nodes, counts)],
         )
 
     def validate(self, rows: int) -> None:
-        """Refuse what no kernel could survive."""
+        """Raise ValueError for trees on which a kernel would read out of bounds."""
         if any(array.dtype != np.int64 or array.ndim != 1 for array in self):
-            raise ValueError("trees must be of int64 arrays with one dimension")
+            raise ValueError("tree arrays must be one-dimensional int64")
         if self.ends.size == 0:
             return
         if self.ends.size != rows + 1:
             raise ValueError(f"{self.ends.size - 1} trees for {rows} rows")
-        for ends, count in ((self.ends, self.productions.size), (self.child_ends, self.children.size)):
+        for ends, count in (
+            (self.ends, self.productions.size),
+            (self.child_ends, self.children.size),
+        ):
             if not ends.size or ends[0] != 0 or (np.diff(ends) < 0).any() or ends[-1] != count:
-                raise ValueError("ends of trees must rise from 0 to the number of what they end")
+                raise ValueError(
+                    "tree offsets must start at 0, be non-decreasing and end at the number of nodes"
+                )
         if not self.child_ends.size == self.productions.size + 1 == self.order.size + 1:
-            raise ValueError("every node of a tree has a production, a place in its order and an end of its children")
+            raise ValueError(
+                "every tree node needs a production, a position in `order` and a child offset"
+            )
         sizes = np.repeat(np.diff(self.ends), np.diff(self.ends))
-        for places, most in ((self.order, sizes), (self.children, np.repeat(sizes, np.diff(self.child_ends)))):
+        for places, most in (
+            (self.order, sizes),
+            (self.children, np.repeat(sizes, np.diff(self.child_ends))),
+        ):
             if ((places < 0) | (places >= most)).any():
-                raise ValueError("a place in a tree is outside it")
-
-
-_NONE = np.zeros(0, np.int64)
-
-
-def _ends(counts: Ints) -> Ints:
-    """Where each of so many ends, 0 before them."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-
-
-def _chained(parts: Sequence[Ints]) -> Ints:
-    """Ends of all parts, each going on where the one before it ended."""
-    steps = np.diff(np.concatenate([_NONE, *parts]))
-    between = np.cumsum([part.size for part in parts], dtype=np.int64)[:-1] - 1
-    return _ends(np.delete(steps, between))
+                raise ValueError("a position in a tree is out of range")
 
 
 NO_TREES = Trees(*(np.zeros(0, np.int64) for _ in Trees._fields))
-"""Of a batch whose events carry none."""
-
+"""The trees of a batch whose events have none."""
 
 NO_TREE = Trees(np.zeros(2, np.int64), _NONE, _NONE, np.zeros(1, np.int64), _NONE)
-"""Of an event that carries none, where others of its batch do."""
+"""The tree of an event without one, in a batch where other events have one."""
 
 
 class Batch(NamedTuple):
-    """Rows of sparse features: row t is `indices[indptr[t]:indptr[t+1]]`, ascending, each slot at most once."""
+    """Rows of sparse features.
+
+    Row t has the slots `indices[indptr[t]:indptr[t+1]]`: ascending, no duplicates.
+    """
 
     indptr: Ints
     indices: Slots
     values: Array
     weights: Array
     trees: Trees = NO_TREES
-    """One per row, an empty one where an event has none; or none at all."""
+    """One per row, empty where an event has none. Or no trees at all."""
 
     @classmethod
     def from_rows(
@@ -127,7 +132,7 @@ class Batch(NamedTuple):
         weights: Sequence[float] | None = None,
         trees: Trees = NO_TREES,
     ) -> Self:
-        """Put rows of (ascending slots, values) together; weights default to 1."""
+        """Build a batch from rows of (ascending slots, values). Weights default to 1."""
         ends = [0, *accumulate([len(slots) for slots, _ in rows])]
         return cls(
             np.array(ends, np.int64),
@@ -138,11 +143,11 @@ class Batch(NamedTuple):
         )
 
     @classmethod
-    def of_columns(cls, slots: Slots, table: Array) -> Self:
-        """The rows of a table, of which each column has a slot, these ascending; what is 0 is left out."""
+    def from_columns(cls, slots: Slots, table: Array) -> Self:
+        """Build a batch from a table whose columns have ascending slots. Zeros are left out."""
         present = table != 0.0
         return cls(
-            _ends(present.sum(axis=1)),
+            _offsets(present.sum(axis=1)),
             np.broadcast_to(slots, table.shape)[present],
             table[present],
             np.ones(len(table)),
@@ -165,31 +170,55 @@ class Batch(NamedTuple):
         )
 
     def where(self, keep: NDArray[np.bool_]) -> Self:
-        """The rows for which `keep` is true, copied."""
+        """Copies of the rows for which `keep` is true."""
         lengths = np.diff(self.indptr)
         entries = np.repeat(keep, lengths)
         indptr = np.zeros(int(keep.sum()) + 1, np.int64)
         np.cumsum(lengths[keep], out=indptr[1:])
         values = self.values[entries]
-        return type(self)(indptr, self.indices[entries], values, self.weights[keep], self.trees.where(keep))
+        return type(self)(
+            indptr, self.indices[entries], values, self.weights[keep], self.trees.where(keep)
+        )
 
     def validate(self, dim: int) -> Self:
-        """Refuse, in words, what no kernel could survive: it indexes without bounds checks."""
+        """Raise ValueError for a batch on which a kernel would read out of bounds."""
         if self.indptr.ndim != 1 or self.indptr.size != self.size + 1 or self.indptr[0] != 0:
             raise ValueError(f"indptr must have {self.size + 1} entries and start at 0")
         if (np.diff(self.indptr) < 0).any() or self.indptr[-1] != self.indices.size:
-            raise ValueError("indptr must not fall and must end at the number of entries")
+            raise ValueError("indptr must be non-decreasing and end at the number of entries")
         if self.indices.size != self.values.size:
             raise ValueError(f"{self.indices.size} indices for {self.values.size} values")
-        types = [str(array.dtype) for array in (self.indptr, self.indices, self.values, self.weights)]
+        types = [
+            str(array.dtype) for array in (self.indptr, self.indices, self.values, self.weights)
+        ]
         if types != ["int64", "int32", "float64", "float64"]:
-            raise ValueError(f"expected int64 indptr, int32 indices, float64 values and weights, got {types}")
-        if self.indices.size and not (int(self.indices.min()) >= 0 and int(self.indices.max()) < dim):
+            raise ValueError(
+                f"expected int64 indptr, int32 indices, float64 values and weights, got {types}"
+            )
+        if self.indices.size and not (
+            int(self.indices.min()) >= 0 and int(self.indices.max()) < dim
+        ):
             raise ValueError(f"indices must be from 0 to {dim - 1}")
         falls = np.flatnonzero(np.diff(self.indices) <= 0) + 1
         if np.setdiff1d(falls, self.indptr).size:
-            raise ValueError("indices of a row must ascend, each slot at most once")
-        if not (np.isfinite(self.values).all() and np.isfinite(self.weights).all() and (self.weights >= 0).all()):
+            raise ValueError("indices of a row must ascend without duplicates")
+        if not (
+            np.isfinite(self.values).all()
+            and np.isfinite(self.weights).all()
+            and (self.weights >= 0).all()
+        ):
             raise ValueError("values must be finite, weights finite and not negative")
         self.trees.validate(self.size)
         return self
+
+
+def _offsets(counts: Ints) -> Ints:
+    """Offsets from lengths: 0, then the running sum."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+
+def _join_offsets(parts: Sequence[Ints]) -> Ints:
+    """Concatenate offsets: each part continues where the previous one ended."""
+    steps = np.diff(np.concatenate([_NONE, *parts]))
+    between = np.cumsum([part.size for part in parts], dtype=np.int64)[:-1] - 1
+    return _offsets(np.delete(steps, between))

@@ -1,32 +1,35 @@
 """Feature names to slots: bias first, then one slot per declared column, then 2^bits hashed slots.
 
-The values of the hash are part of the checkpoint format: they never change within a format version.
+The hash is part of the checkpoint format. It never changes within a format version.
 """
 
 import zlib
 from collections.abc import Sequence
 
 DENSE_COLUMNS = 4096
-"""Up to so many columns a row may be filled up with zeros."""
+"""Columns. With more of them, rows are not filled up with zeros."""
 
 SPREAD = 2654435769
-"""2^32 divided by the golden ratio: takes the upper bits of the product, which depend on all bits of the checksum."""
+"""2^32 divided by the golden ratio. We take the upper bits of the product, which depend on all bits
+of the checksum."""
 
 REMEMBERED = 1 << 17
-"""Names whose slot is kept at hand; the table is emptied when full, so never-repeating names cannot fill the memory."""
+"""Names whose slot is cached. The cache is emptied when it is full, so that names that never repeat
+cannot exhaust the memory."""
 
 
 class SlotTable:
-    """The slot of every feature name of one model."""
+    """Maps the feature names of one model to slots."""
 
     def __init__(self, columns: Sequence[str], bits: int, *, bias: bool) -> None:
-        self.columns = {name: 1 + place for place, name in enumerate(columns)}
+        self.columns = {name: 1 + column for column, name in enumerate(columns)}
         self.bits = bits
         self.bias = bias
         self._first = 1 + len(columns)
         self._remembered: dict[str, int] = {}
         self.met: list[tuple[int, str]] | None = None
-        """Slots and names that were not remembered, for whoever empties the list; None: nobody asks."""
+        """Slots and names that were not cached, until the reader of this list empties it. None:
+        nobody reads it."""
 
     @property
     def dim(self) -> int:
@@ -35,28 +38,28 @@ class SlotTable:
 
     @property
     def dense(self) -> bool:
-        """Every feature is a column, and they are few enough to fill rows up."""
+        """Every feature is a column, and there are few enough to fill rows up with zeros."""
         return self.bits == 0 and len(self.columns) <= DENSE_COLUMNS
 
-    def hashed(self, name: str) -> int:
-        """The slot of a name that is not a column; needs bits above 0."""
+    def hash_slot(self, name: str) -> int:
+        """Return the slot of a name that is not a column, and cache it. Needs bits > 0."""
         slot = self._remembered.get(name)
         if slot is None:
             if len(self._remembered) >= REMEMBERED:
                 self._remembered.clear()
-            slot = self.computed(name)
+            slot = self.compute_slot(name)
             self._remembered[name] = slot
             if self.met is not None:
                 self.met.append((slot, name))
         return slot
 
-    def computed(self, name: str) -> int:
-        """The same without remembering it."""
+    def compute_slot(self, name: str) -> int:
+        """Compute the slot without the cache."""
         checksum = zlib.crc32(name.encode("utf-8", "surrogatepass"))
         return self._first + ((checksum * SPREAD & 0xFFFFFFFF) >> (32 - self.bits))
 
     def forget(self, name: str | None = None) -> None:
-        """A name, or all of them, will be new again."""
+        """Remove one name or all names from the cache, so that they count as new."""
         if name is not None:
             self._remembered.pop(name, None)
             return

@@ -1,8 +1,12 @@
-"""The contract: a learner is a frozen configuration with three methods over an explicit state.
+"""The contract of every learner: a frozen configuration whose methods work on an explicit state.
 
-Five laws hold bit for bit for every learner and every composition: (1) `learn` returns what `scores` said just before;
-(2) cutting the stream into batches differently changes nothing; (3) save and restore anywhere changes nothing later;
-(4) `scores` writes nothing; (5) learning writes only to the slots of its rows and slot 0, unless it says `REWROTE`.
+Five laws hold bit for bit for every learner and every composition:
+
+1. `learn` returns the scores that `scores` would have returned just before each update.
+2. How the stream is cut into batches makes no difference.
+3. Saving and restoring the state at any point makes no difference to what follows.
+4. `scores` writes nothing.
+5. An update writes only to the slots of its row and to slot 0, unless it reports `REWROTE`.
 """
 
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, get_args
@@ -12,59 +16,45 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
 from learners.batch import Array, Batch, Flags, Slots
-from learners.influences import Influences, Stock
-from learners.kernels import ACCEPTED, refusals
+from learners.jit import ACCEPTED, row_refusals
 from learners.state import State, flatten
 
 MOVED = 1
 DROPPED = 2
 REWROTE = 4
-"""What an event did to the weights, as bits of `Learned.moved`; dropped: a guard kept an update from happening;
-rewrote: slots that are not in its row may have changed too."""
-
-
-class Learned(NamedTuple):
-    """Scores made before each update, and what each event did."""
-
-    scores: Array
-    moved: Flags
-
-
-class Terms(NamedTuple):
-    """A score as a sum, Σ values·weights + constant: of one row, for one class."""
-
-    slots: Slots
-    """Those of the row, and those of absent features that take part."""
-    values: Array
-    """As the rule sees them: scaled, normalised or squeezed."""
-    weights: Array
-    """Those that answer: the means where there are any, 0 where a feature is left out."""
-    constant: float
-
+"""What an event did to the weights, as bits of `Learned.moved`. DROPPED: a guard prevented the
+update. REWROTE: slots that are not in the event's row may have changed too."""
 
 EVERY = slice(None)
 """All slots."""
 
 
-class Memory(NamedTuple):
-    """What a replay in several passes keeps beside the state."""
+class Capabilities(NamedTuple):
+    """What a learner can do. A composition has the capabilities of its base."""
 
-    duals: Array | None = None
-    """The dual variable of each row, written in place; for several classes one line of rows per class."""
-    again: bool = False
-    """The rows have been learned before, so statistics have counted them already."""
-
-
-ONCE = Memory()
-"""A stream: each row comes once, and its dual variable starts at 0."""
+    uses_weights: bool = False
+    """An event of importance 2 counts more than one of importance 1."""
+    takes_negative: bool = True
+    """Rows may have negative values. Otherwise `row_refusals` refuses rows that do."""
+    takes_trees: bool = False
+    """The learner reads the trees of a batch."""
+    stores_rows: bool = False
+    """The learner stores rows instead of weights: it has `support_terms` and `support_usage`, but
+    neither `terms` nor `weights`."""
+    always_updates: bool = False
+    """Every event is an update, so no hypothesis ever survives an event unchanged."""
+    selectors: tuple[str, ...] = ()
+    """Feature selectors of `selected` that make sense for the learner's weights."""
+    why_not_scalable: str = ""
+    """Why `scaled` makes no sense around this learner. Empty where it does make sense."""
 
 
 class Layout(Protocol):
-    """What a learner may ask about the features it will see."""
+    """What a learner may ask about the features that it will see."""
 
     @property
     def dense(self) -> bool:
-        """Every feature is a column, and they are few: a row may be filled up with zeros."""
+        """Every feature is a column, and there are few enough to fill rows up with zeros."""
 
     @property
     def bias(self) -> bool:
@@ -75,117 +65,196 @@ class Layout(Protocol):
         """Number of slots."""
 
 
-class Learner(BaseModel):
-    """Subclasses give `init`, `score_rows`, `learn_rows`, `terms`, `weights`, `updates`, `dropped` and `norm`."""
+class Learned(NamedTuple):
+    """Scores made before each update, and what each event did."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+    scores: Array
+    moved: Flags
+
+
+class Memory(NamedTuple):
+    """What a replay in several passes keeps beside the state."""
+
+    duals: Array | None = None
+    """The dual variable of each row, written in place. With several classes: one line per class."""
+    again: bool = False
+    """The rows have been learned before, so statistics have already counted them."""
+
+
+ONCE = Memory()
+"""The memory of a stream: each row comes once, and its dual variable starts at 0."""
+
+
+class Terms(NamedTuple):
+    """The score of one row for one class as a sum: Σ values·weights + constant."""
+
+    slots: Slots
+    """Slots of the row, and slots of absent features that contribute to the score."""
+    values: Array
+    """Values as the rule sees them: scaled, normalised or squashed."""
+    weights: Array
+    """Weights used for scoring: the averaged ones if there are any, 0 for a deselected feature."""
+    constant: float
+
+
+class SupportTerms(NamedTuple):
+    """The score of one row for one class: Σ coefficients·similarities + others + constant.
+
+    The stored rows with the largest terms are listed, largest first.
+    """
+
+    rows: list[Batch]
+    """The stored rows, one per batch, as the rule saw them: scaled, without the bias."""
+    coefficients: Array
+    similarities: Array
+    """K(stored row, x). Without an x: √K(stored row, stored row)."""
+    others: float
+    """Sum of the terms of the stored rows that are not listed."""
+    constant: float
+    stored: int
+    """Rows in the whole support set."""
+    exact: bool
+    """Whether the score equals the sum. A score made of votes does not, it only resembles it."""
+
+
+class SupportUsage(NamedTuple):
+    """How much one class has stored."""
+
+    rows: int
+    room: int
+    """Rows that fit at most."""
+    norm: float
+    """‖f‖."""
+
+
+class Learner(BaseModel):
+    """A frozen configuration; everything that changes is in the state.
+
+    A user of a learner calls three methods: `init`, `learn` and `scores`.
+
+    An author of a learner writes a subclass with `kind`, `rule` and these methods: `init`,
+    `score_rows`, `learn_rows`, `updates`, `dropped_updates`, `norm`, and for explanations `terms`
+    and `weights` (or `support_terms` and `support_usage`, if it stores rows). Four more have
+    defaults to override where they do not fit: `capabilities`, `row_refusals`, `bind` and
+    `is_valid`.
+
+    Most authors write less. A linear rule extends `LinearLearner` and writes `fresh` and `run`; a
+    kernel rule extends `KernelLearner` and writes `rows`, `fresh` and `run`; a composition extends
+    `Wrapper` and writes only what it changes.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
     kind: str
     rule: ClassVar[str]
-    """What it computes, in a line."""
+    """The update rule in one line."""
+    family: ClassVar[str] = ""
+    """Name of the group of learners from one paper. Default: the name of the module."""
+    paper: ClassVar[str] = ""
+    """Source of the rule. Default: what follows the first sentence of the module's docstring."""
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_truth_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+    def _reject_bool_for_number(cls, value: Any, info: ValidationInfo) -> Any:
         """`budget: true` is a slip, not a budget of 1."""
         kind = cls.model_fields[str(info.field_name)].annotation
         if isinstance(value, bool) and bool not in (kind, *get_args(kind)):
-            raise ValueError("wants another value than true or false")
+            raise ValueError("must not be true or false")
         return value
 
     def init(self, dim: int) -> State:
-        """A fresh state for rows with slots 0 … dim−1."""
+        """Make a fresh state for rows with slots 0 … dim−1."""
         raise NotImplementedError
 
     def scores(self, state: State, X: Batch) -> Array:
-        """Score rows without changing anything; NaN for a row that `refusals` refuses."""
-        refused = self.refusals(X) != ACCEPTED
+        """Score rows without changing the state. A refused row scores NaN."""
+        refused = self.row_refusals(X) != ACCEPTED
         if not refused.any():
             return self.score_rows(state, X)
-        return spread(self.score_rows(state, X.where(~refused)), refused)
+        return scatter(self.score_rows(state, X.where(~refused)), refused)
 
     def learn(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Array:
-        """Row by row: score, then update. Returns the scores from before each update; a refused row changes nothing."""
-        refused = self.refusals(X) != ACCEPTED
+        """Row by row: score, then update. Return the scores from before each update.
+
+        A refused row changes nothing and scores NaN.
+        """
+        refused = self.row_refusals(X) != ACCEPTED
         if not refused.any():
             return self.learn_rows(state, X, y, memory).scores
-        kept = memory if memory.duals is None else memory._replace(duals=memory.duals[..., ~refused].copy())
-        scores = self.learn_rows(state, X.where(~refused), y[~refused], kept).scores
-        if memory.duals is not None and kept.duals is not None:
-            memory.duals[..., ~refused] = kept.duals
-        return spread(scores, refused)
+        accepted = (
+            memory
+            if memory.duals is None
+            else memory._replace(duals=memory.duals[..., ~refused].copy())
+        )
+        scores = self.learn_rows(state, X.where(~refused), y[~refused], accepted).scores
+        if memory.duals is not None and accepted.duals is not None:
+            memory.duals[..., ~refused] = accepted.duals
+        return scatter(scores, refused)
 
-    def refusals(self, X: Batch) -> Flags:
-        """Why each row cannot be taken, as an index into `kernels.REFUSALS`; depends on the row alone."""
-        return refusals(X)
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this learner can do with its parameters as they are set."""
+        return Capabilities()
 
-    def takes_negative(self) -> bool:
-        """Whether rows may have negative values; if not, `refusals` refuses those that do."""
-        return True
+    def row_refusals(self, X: Batch) -> Flags:
+        """Why each row is refused, as an index into `jit.ROW_REFUSALS`. Depends on the row only."""
+        return row_refusals(X)
 
-    def takes_trees(self) -> bool:
-        """Whether it looks at the trees of a batch."""
-        return False
+    def bind(self, layout: Layout) -> Self:
+        """Return this configuration with every choice made that depends on the features.
 
-    def weighs(self) -> bool:
-        """Whether an event of importance 2 counts more than one of importance 1."""
-        return False
-
-    def possible(self, state: State) -> bool:
-        """Whether events could have led to such a state: a kernel indexes without looking."""
-        del state
-        return True
-
-    def settled(self, layout: Layout) -> Self:
-        """This configuration with every choice that depends on the features made; impossible ones are refused."""
+        Raise ValueError if a choice does not fit the features.
+        """
         del layout
         return self
 
-    def scalable(self) -> str:
-        """Why scaling in front of this learner makes no sense; empty where it does."""
-        return ""
+    def is_valid(self, state: State) -> bool:
+        """Whether some events could have led to this state. Kernels index without bounds checks."""
+        del state
+        return True
 
     def score_rows(self, state: State, X: Batch) -> Array:
-        """`scores` of rows that were not refused."""
+        """Do `scores` for rows that are all accepted."""
         raise NotImplementedError
 
     def learn_rows(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Learned:
-        """`learn` of rows that were not refused."""
+        """Do `learn` for rows that are all accepted."""
         raise NotImplementedError
 
     def terms(self, state: State, X: Batch, column: int) -> Terms:
-        """What the score of one row that was not refused is the sum of, in time of the row's length; writes nothing.
+        """Split the score of one accepted row into its terms. Takes O(row length), writes nothing.
 
-        The column is that of a class which has been seen; 0 where there are only two.
+        `column` is the column of a class that has been seen, or 0 for a binary learner.
         """
         raise NotImplementedError
 
     def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
-        """The weights that answer, one per slot of a stretch, as a copy."""
+        """Copy the weights used for scoring, one per slot."""
         raise NotImplementedError
 
-    def stores_rows(self) -> bool:
-        """Whether it has stored rows in place of weights: then `influences` instead of `terms` and `weights`."""
-        return False
+    def support_terms(self, state: State, X: Batch | None, column: int, most: int) -> SupportTerms:
+        """Split the score of one accepted row into the terms of the stored rows.
 
-    def influences(self, state: State, X: Batch | None, column: int, most: int) -> Influences:
-        """What the score of one row that was not refused is the sum of; without a row, the set itself."""
+        Without a row, list the stored rows with the largest norm.
+        """
         raise NotImplementedError
 
-    def stock(self, state: State, column: int) -> Stock:
-        """How many rows a class has stored, in time that does not depend on it."""
+    def support_usage(self, state: State, column: int) -> SupportUsage:
+        """Report how much one class has stored. Takes O(1)."""
         raise NotImplementedError
 
     def forget_scale(self, state: State) -> None:
-        """Statistics of features begin anew, whatever was learned stays; only a scaler has any."""
+        """Clear the statistics of the features and keep what was learned. Only `scaled` has any."""
         del state
 
     def updates(self, state: State) -> int:
-        """Events that moved a weight."""
+        """Count of events that moved a weight."""
         raise NotImplementedError
 
-    def dropped(self, state: State) -> int:
-        """Events whose update was dropped: out of the safe range, or without room for the row."""
+    def dropped_updates(self, state: State) -> int:
+        """Count of events whose update was dropped: out of the safe range, or no room to store."""
         raise NotImplementedError
 
     def norm(self, state: State) -> float:
@@ -193,20 +262,20 @@ class Learner(BaseModel):
         raise NotImplementedError
 
 
-def tally(state: State, moved: Flags) -> None:
-    """Add what a batch did to the state's counts; a learner in a composition is counted by the outer one too."""
+def count_updates(state: State, moved: Flags) -> None:
+    """Add what a batch did to the state's counts. A base and its composition both do this."""
     state.updates[0] += np.count_nonzero(moved & MOVED)
     state.dropped[0] += np.count_nonzero(moved & DROPPED)
 
 
-def spread(scores: Array, refused: NDArray[np.bool_]) -> Array:
-    """Put scores of the accepted rows back in place, NaN elsewhere."""
-    whole = np.full((refused.size, *scores.shape[1:]), np.nan)
-    whole[~refused] = scores
-    return whole
+def scatter(scores: Array, refused: NDArray[np.bool_]) -> Array:
+    """Scores of all rows from those of the accepted rows, with NaN for refused rows."""
+    scores_of_all = np.full((refused.size, *scores.shape[1:]), np.nan)
+    scores_of_all[~refused] = scores
+    return scores_of_all
 
 
 def slot_arrays(learner: Learner) -> frozenset[str]:
-    """Names of the arrays whose last axis is the slots: those that grow with them."""
+    """Names of the arrays whose last axis is the slots, so that they grow with `dim`."""
     two, three = flatten(learner.init(2)), flatten(learner.init(3))
     return frozenset(name for name in two if two[name].shape != three[name].shape)

@@ -1,4 +1,6 @@
-"""Every learner by its kind, one line each, imported when it is used; and the way from a configuration to a learner."""
+"""Registry of learners: kind to class, imported on first use. `make` builds a learner from a
+configuration.
+"""
 
 import difflib
 import importlib
@@ -41,20 +43,20 @@ LEARNERS = {
     "scw2": "learners.linear.confidence_weighted:SoftConfidence2",
     "ftrl": "learners.linear.ftrl:Ftrl",
     "adagrad": "learners.linear.adagrad:Adagrad",
-    "k-perceptron": "learners.dual.perceptron:KernelPerceptron",
-    "k-averaged": "learners.dual.averaged:KernelAveraged",
-    "k-voted": "learners.dual.voted:KernelVoted",
-    "k-pa": "learners.dual.passive_aggressive:KernelPassiveAggressive",
-    "k-pa1": "learners.dual.passive_aggressive:KernelPassiveAggressive1",
-    "k-pa2": "learners.dual.passive_aggressive:KernelPassiveAggressive2",
-    "stoptron": "learners.dual.stoptron:Stoptron",
-    "rbp": "learners.dual.rbp:RandomBudgetPerceptron",
-    "forgetron": "learners.dual.forgetron:Forgetron",
-    "forgetron-tuned": "learners.dual.forgetron_tuned:TunedForgetron",
-    "forgetron-greedy": "learners.dual.forgetron_tuned:GreedyForgetron",
-    "projectron": "learners.dual.projectron:Projectron",
-    "projectron++": "learners.dual.projectron:ProjectronPlus",
-    "forgetful-projectron": "learners.dual.forgetful:ForgetfulProjectron",
+    "k-perceptron": "learners.kernel.perceptron:KernelPerceptron",
+    "k-averaged": "learners.kernel.averaged:KernelAveraged",
+    "k-voted": "learners.kernel.voted:KernelVoted",
+    "k-pa": "learners.kernel.passive_aggressive:KernelPassiveAggressive",
+    "k-pa1": "learners.kernel.passive_aggressive:KernelPassiveAggressive1",
+    "k-pa2": "learners.kernel.passive_aggressive:KernelPassiveAggressive2",
+    "stoptron": "learners.kernel.stoptron:Stoptron",
+    "rbp": "learners.kernel.rbp:RandomBudgetPerceptron",
+    "forgetron": "learners.kernel.forgetron:Forgetron",
+    "forgetron-tuned": "learners.kernel.forgetron:TunedForgetron",
+    "forgetron-greedy": "learners.kernel.forgetron:GreedyForgetron",
+    "projectron": "learners.kernel.projectron:Projectron",
+    "projectron++": "learners.kernel.projectron:ProjectronPlus",
+    "forgetful-projectron": "learners.kernel.projectron:ForgetfulProjectron",
 }
 
 COMPOSITIONS = {
@@ -68,12 +70,22 @@ KINDS = LEARNERS | COMPOSITIONS
 
 
 def kind_class(kind: str) -> type[Learner]:
-    """The class of a kind of learner; an unknown one is refused with the nearest."""
+    """Return the class of a kind of learner.
+
+    The error for an unknown kind suggests the nearest one.
+    """
     return class_of(kind, Learner, KINDS, "learner")
 
 
+def make(spec: Any) -> Learner:
+    """Make a learner from a mapping with `kind`, JSON text, or the shorthand
+    `kind:name=value,name=value`. A learner is returned as it is.
+    """
+    return make_from(spec, Learner, KINDS, "learner", "pa1:C=0.1")
+
+
 def class_of(kind: str, base: type[Made], kinds: Mapping[str, str], what: str) -> type[Made]:
-    """The same for any table of kinds."""
+    """Return the class of a kind from any registry."""
     if kind not in kinds:
         raise ValueError(f"unknown {what} '{kind}'{nearest(kind, list(kinds))}")
     module, name = kinds[kind].split(":")
@@ -82,25 +94,25 @@ def class_of(kind: str, base: type[Made], kinds: Mapping[str, str], what: str) -
     return found
 
 
-def make(spec: Any) -> Learner:
-    """A learner from itself, a mapping with `kind`, JSON text, or the shorthand `kind:name=value,name=value`."""
-    return made(spec, Learner, KINDS, "learner", "pa1:C=0.1")
-
-
-def made(spec: Any, base: type[Made], kinds: Mapping[str, str], what: str, example: str) -> Made:
-    """The same for any table of kinds."""
+def make_from(
+    spec: Any, base: type[Made], kinds: Mapping[str, str], what: str, example: str
+) -> Made:
+    """Make an object from any registry of kinds."""
     if isinstance(spec, base):
         return spec
     if isinstance(spec, str):
-        spec = _parsed(spec, what, example)
+        spec = _parse(spec, what, example)
     if not isinstance(spec, Mapping) or not isinstance(spec.get("kind"), str):
         raise ValueError(
-            f"a {what} is a mapping with a kind, or a shorthand such as {example}, not a {type(spec).__name__}"
+            f"a {what} is a mapping with a kind, or a shorthand such as {example}, "
+            f"not a {type(spec).__name__}"
         )
     cls = class_of(spec["kind"], base, kinds, what)
     for name in spec:
         if name not in cls.model_fields:
-            raise ValueError(f"{spec['kind']} has no parameter '{name}'{nearest(name, list(cls.model_fields))}")
+            raise ValueError(
+                f"{spec['kind']} has no parameter '{name}'{nearest(name, list(cls.model_fields))}"
+            )
     try:
         return cls.model_validate(dict(spec))
     except RecursionError as error:
@@ -109,7 +121,44 @@ def made(spec: Any, base: type[Made], kinds: Mapping[str, str], what: str, examp
         raise ValueError(f"{spec['kind']}: {first_error(error)}") from error
 
 
-def _parsed(text: str, what: str, example: str) -> Any:
+def first_error(error: ValidationError) -> str:
+    """First error of pydantic in one line, without long input values."""
+    detail = error.errors(include_url=False, include_input=False)[0]
+    # For a union, pydantic also names the branch, such as constrained-float. The user did not write
+    # that.
+    where = ".".join(
+        str(part) for part in detail["loc"] if str(part).isdecimal() or str(part).isidentifier()
+    )
+    message = detail["msg"].removeprefix("Value error, ")
+    if detail["type"] == "literal_error" and isinstance(given := error.errors()[0]["input"], str):
+        hint = nearest(
+            given[:40],
+            [word.strip("'") for word in re.findall(r"'[^']*'", detail["ctx"]["expected"])],
+        )
+        message += hint if "did you mean" in hint else ""
+    if detail["type"] == "model_type":
+        message = (
+            "cannot stand here: "
+            "compositions nest as scaled(one_vs_rest(selected(averaged(learner))))"
+        )
+    return f"{where}: {message}" if where else message
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """A hint for a misspelt name: similar names, or all known names."""
+    folded = {candidate.casefold(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
+    best = [
+        candidate
+        for candidate in close
+        if _likeness(name, candidate) >= _likeness(name, close[0]) - 0.05
+    ]
+    if not best:
+        return f"; known: {', '.join(sorted(known))}"
+    return f"; did you mean {' or '.join(repr(folded[candidate]) for candidate in best)}?"
+
+
+def _parse(text: str, what: str, example: str) -> Any:
     if text.lstrip().startswith("{"):
         try:
             return json.loads(text)
@@ -130,30 +179,6 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError:
         return text
-
-
-def first_error(error: ValidationError) -> str:
-    """The first complaint of pydantic in one line, without echoing long input."""
-    detail = error.errors(include_url=False, include_input=False)[0]
-    # Of a choice between types pydantic names the branch too, such as constrained-float; nobody wrote that.
-    where = ".".join(str(part) for part in detail["loc"] if str(part).isdecimal() or str(part).isidentifier())
-    message = detail["msg"].removeprefix("Value error, ")
-    if detail["type"] == "literal_error" and isinstance(given := error.errors()[0]["input"], str):
-        hint = nearest(given[:40], [word.strip("'") for word in re.findall(r"'[^']*'", detail["ctx"]["expected"])])
-        message += hint if "did you mean" in hint else ""
-    if detail["type"] == "model_type":
-        message = "cannot stand here: compositions nest as scaled(one_vs_rest(selected(averaged(learner))))"
-    return f"{where}: {message}" if where else message
-
-
-def nearest(name: str, known: list[str]) -> str:
-    """A hint for a misspelt name, or the whole choice."""
-    folded = {candidate.casefold(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
-    best = [candidate for candidate in close if _likeness(name, candidate) >= _likeness(name, close[0]) - 0.05]
-    if not best:
-        return f"; known: {', '.join(sorted(known))}"
-    return f"; did you mean {' or '.join(repr(folded[candidate]) for candidate in best)}?"
 
 
 def _likeness(name: str, candidate: str) -> float:

@@ -1,6 +1,7 @@
-"""The command `onepass`: choose the subcommand, import only what it needs, turn its outcome into an exit status.
+"""The command `onepass`: choose the subcommand, import only what it needs, return an exit status.
 
-0 done, 1 failed, 2 wrong usage, configuration or input file, 3 stopped to protect the state.
+Exit status: 0 done; 1 failed; 2 wrong usage, configuration or input file; 3 stopped to protect the
+state.
 """
 
 import argparse
@@ -11,29 +12,64 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from service.errors import BadSettings, Protective
+from service.errors import ProtectiveError, SettingsError
 from service.kernel_cache import use_kernel_cache
-from service.logs import redacted, set_up
+from service.logs import redact, set_up
 
-ROLES = "service.cli.roles"
+ROLES = "service.cli.run"
 COMMANDS = {
-    "demo": ("service.cli.demo", "the whole loop on embedded parts, with a stream that drifts"),
+    "demo": (
+        "service.cli.demo",
+        "run the whole loop on embedded servers, with a stream that drifts",
+    ),
     "run": (ROLES, "learn from the log and serve predictions, in one process"),
-    "learn": (ROLES, "only learn; predictions are served by others"),
-    "serve": (ROLES, "only serve, following the checkpoints of a learner"),
-    "replay": ("service.cli.replay", "one honest pass over a file, or a checkpoint built again from its own log"),
-    "produce": ("service.cli.produce", "feed a file's events to a topic or stream"),
-    "checkpoints": ("service.cli.checkpoints", "versions of a model: list, compare, go back, carry, freeze"),
-    "keys": ("service.cli.keys", "keys of the HTTP side: make, list, remove"),
-    "bench": ("service.cli.bench", "measured claims: what an event, a checkpoint and serving an answer cost"),
-    "papers": ("service.cli.papers", "the papers' experiments run again, ours beside the printed figures"),
-    "learners": ("service.cli.learners", "every learner, with its parameters and its paper"),
-    "detectors": ("service.cli.detectors", "every drift detector, with its parameters and its paper"),
+    "learn": (ROLES, "only learn; other processes serve predictions"),
+    "serve": (ROLES, "only serve, following a learner's checkpoints"),
+    "replay": ("service.cli.replay.command", "run one predict-then-update pass over a file"),
+    "audit": (
+        "service.cli.audit",
+        "rebuild a checkpoint from its log and check that it is identical",
+    ),
+    "produce": ("service.cli.produce", "append a file's events to a topic or stream"),
+    "checkpoints": (
+        "service.cli.checkpoints",
+        "list, compare, roll back, export, import and freeze a model's checkpoints",
+    ),
+    "keys": ("service.cli.keys", "create, list and remove keys of the HTTP API"),
+    "bench": ("service.cli.bench", "measure the cost of an event, a checkpoint and a prediction"),
+    "papers": (
+        "service.cli.papers",
+        "run the papers' experiments and compare with the printed figures",
+    ),
+    "learners": ("service.cli.catalog", "list every learner, with its parameters and its paper"),
+    "detectors": (
+        "service.cli.catalog",
+        "list every drift detector, with its parameters and its paper",
+    ),
 }
+NO_MEMORY = "not enough memory; raise the limit of the process or its container (ulimit -v, memory)"
+SIGNS_OF_NO_MEMORY = ("annot allocate memory", "failed to map segment", "can't start new thread")
+
+
+RENAMED_FLAGS = {
+    "--from-then": "--rewind",
+    "--keep-position": "--keep-offsets",
+    "--over": "--replace",
+    "--lineage": "the command `onepass audit`",
+}
+"""Flags that had another name before 0.1.0."""
+
+
+class PrintVersion(argparse.Action):
+    """Read the version only when asked: every other command starts without the package's files."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        print(f"onepass {version('onepass')}")
+        parser.exit()
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, saying in one line what is wrong; an option that is not known goes before one that is missing."""
+    """argparse with one-line errors. It reports a renamed or unknown flag before a missing one."""
 
     _given: Sequence[str] = ()
 
@@ -42,57 +78,105 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        unknown = [word for word in self._given if word.startswith("--") and not self._is_option(word)]
-        if unknown and "required" in message:
+        unknown = [
+            word for word in self._given if word.startswith("--") and not self._is_option(word)
+        ]
+        renamed = next((word for word in unknown if word in RENAMED_FLAGS), None)
+        if renamed is not None:
+            message = f"{renamed} is now {RENAMED_FLAGS[renamed]}"
+        elif unknown and "required" in message:
             message = f"unrecognized arguments: {unknown[0]}"
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
     def _is_option(self, word: str) -> bool:
-        """Or the beginning of one, which argparse takes too; `--` alone is none, but no mistake either."""
+        """Whether this is an option, or the beginning of one, which argparse accepts too."""
         name = word.partition("=")[0]
         return any(option.startswith(name) for option in self._option_string_actions)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line."""
+    chosen = _parse(list(sys.argv[1:] if arguments is None else arguments))
+    command = chosen.command
+    set_up(structured=COMMANDS[command][0] == ROLES and not sys.stderr.isatty())
+    try:
+        return _run(command, chosen.rest)
+    except SettingsError as error:
+        return _fail(2, f"{command}: {redact(str(error))}")
+    except ProtectiveError as error:
+        return _fail(3, f"{command}: stopped to protect the state: {redact(str(error))}")
+    except _UnloadedError as error:
+        return _fail(1, f"{command}: {error}")
+    except KeyboardInterrupt:
+        return 0
+    except BrokenPipeError:  # the reader is gone: drop the rest
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _fail(1, f"{command}: {error.strerror or error}")
+    except (MemoryError, RuntimeError) as error:
+        if not _memory_is_short(error):
+            raise
+        return _fail(1, f"{command}: {NO_MEMORY}")
+
+
+def _parse(given: list[str]) -> argparse.Namespace:
     summary = "\n".join(f"  {name:11} {text}" for name, (_, text) in COMMANDS.items())
     parser = Parser(
         "onepass",
-        description="Learn a classifier from a message queue in one pass, and serve it while it learns.",
+        description="Learn a classifier from a message queue in one pass and serve it meanwhile.",
         epilog=f"commands:\n{summary}\n\nexample:\n  onepass demo --seconds 20",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"onepass {version('onepass')}")
-    parser.add_argument("command", choices=COMMANDS, metavar="command", help="one of the commands below")
+    parser.add_argument("--version", action=PrintVersion, nargs=0, help="print the version")
+    parser.add_argument(
+        "command", choices=COMMANDS, metavar="command", help="one of the commands below"
+    )
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    chosen = parser.parse_args(given or ["--help"])
-    set_up(structured=COMMANDS[chosen.command][0] == ROLES and not sys.stderr.isatty())
+    return parser.parse_args(given or ["--help"])
+
+
+def _fail(status: int, message: str) -> int:
+    print(f"onepass {message}", file=sys.stderr)
+    return status
+
+
+class _UnloadedError(Exception):
+    """The command could not even be loaded."""
+
+
+def _load(name: str) -> Any:
+    """The module of a command. OpenBLAS raises SIGINT when it has no memory for its threads: that
+    is no Ctrl-C.
+    """
     try:
-        return _executed(chosen.command, chosen.rest)
-    except BadSettings as error:
-        print(f"onepass {chosen.command}: {redacted(str(error))}", file=sys.stderr)
-        return 2
-    except Protective as error:
-        print(f"onepass {chosen.command}: stopped to protect the state: {redacted(str(error))}", file=sys.stderr)
-        return 3
+        return importlib.import_module(name)
     except KeyboardInterrupt:
-        return 0
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone; nothing is left to say
-        return 0
-    except OSError as error:
-        print(f"onepass {chosen.command}: {error.strerror or error}", file=sys.stderr)
-        return 1
+        raise _UnloadedError(
+            f"stopped while it was loading, by Ctrl-C or since there is {NO_MEMORY}"
+        ) from None
+    except (MemoryError, ImportError, OSError) as error:
+        if not _memory_is_short(error):
+            raise
+        raise _UnloadedError(NO_MEMORY) from error
 
 
-def _executed(command: str, rest: list[str]) -> int:
+def _memory_is_short(error: BaseException | None) -> bool:
+    """Whether an error, or one behind it, comes from a lack of memory."""
+    while error is not None:
+        if isinstance(error, MemoryError) or any(sign in str(error) for sign in SIGNS_OF_NO_MEMORY):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _run(command: str, rest: list[str]) -> int:
     use_kernel_cache()
-    name, words = COMMANDS[command]
-    module = importlib.import_module(name)
+    name, summary = COMMANDS[command]
+    module = _load(name)
     parser = Parser(
         f"onepass {command}",
-        description=words[:1].upper() + words[1:] + ".",
+        description=summary[:1].upper() + summary[1:] + ".",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.configure(parser)

@@ -1,4 +1,4 @@
-"""The composition root: build a role, serve HTTP in the main thread, learn or follow in another, stop cleanly."""
+"""Build and run the process of one role: HTTP in the main thread, the work in another."""
 
 import gc
 import logging
@@ -8,42 +8,51 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from service.api import Context, make_app
-from service.appender import Appender
-from service.copies import CopyFolder
-from service.errors import BadSettings, Protective, Unfinished, Unsaved, refused
-from service.events import Decoder
-from service.flights import Flights
-from service.follower import Follower
-from service.health import Health
-from service.keeper import Keeper
-from service.letters import Letters, nowhere
-from service.listening import Admin, bound, is_loopback, keyring, make_server
-from service.log_settings import SideLog
-from service.metrics import Metrics, Registry
-from service.model import Model
-from service.pace import Pace
-from service.restart import Restart
-from service.settings import Settings
-from service.sources import check_sink, check_source, create_log, log_name, open_sink, open_source, url_beside
-from service.sources.contract import Options, Sink
-from service.status import status_of
-from service.store import RedisStore
-from service.warming import warmed
-from service.watchdog import Watchdog
-from service.worker import Worker
+from service.api import Context, make_admin, make_app
+from service.api.log_appender import Appender
+from service.config.settings import OutputLog, Settings
+from service.consumer.checkpointer import CheckpointPolicy
+from service.consumer.dead_letters import SideOutputs, no_sink
+from service.consumer.replica import Replica
+from service.consumer.watchdog import Watchdog
+from service.consumer.wiring import Parts, build_model, build_worker
+from service.consumer.worker import Reading, Worker
+from service.errors import (
+    ProtectiveError,
+    SettingsError,
+    UnfinishedError,
+    UnsavedError,
+    as_settings_error,
+)
+from service.features.decoder import Decoder
+from service.model.scheduling import RequestGate
+from service.monitoring import Monitoring
+from service.monitoring.health import Health
+from service.monitoring.metrics import Metrics, Registry
+from service.monitoring.status import status_of
+from service.server.in_flight import InFlightLimit
+from service.server.server import GRACE_SECONDS, Server, bound, is_loopback, make_server, open_keys
+from service.sources import check_sink, check_source, create_log, open_sink, open_source
+from service.sources.base import Options, Sink
+from service.sources.urls import log_name, url_beside
+from service.storage import RedisStore
+from service.storage.file_backup import FileBackup
+from service.warmup import warm_up
 
 log = logging.getLogger("onepass")
 
 Role = Literal["run", "learn", "serve"]
 
 STOP_SECONDS = 9.0
+"""Seconds within which the process stops."""
 DRAIN_SECONDS = 2.0
-"""Of those, kept for open requests even if the last checkpoint is not written by then."""
+"""Seconds of those for open requests, even if the last checkpoint is not written by then."""
 SWITCH_SECONDS = 0.0001
-"""How long the learner may keep the interpreter from a waiting prediction; the default of 5 ms is felt in the tail."""
+"""Seconds for which the learner may keep the interpreter from a waiting prediction. The default of
+5 ms shows in the tail of the latencies.
+"""
 
 
 class Service:
@@ -64,69 +73,90 @@ class Service:
         self._role = role
         self._stop = threading.Event()
         self._deadline = 0.0
-        self._decoder = Decoder(settings.features, settings.label, settings.limits, settings.names)
-        with refused():
-            self.model = Model(settings.learner, settings.features, settings.label, self._decoder, settings.drift)
-        self._metrics = Metrics(Registry(), settings.name, kafka=settings.source.url.startswith("kafka:"))
-        self._store = RedisStore(settings.store, settings.name)
-        self._work: Worker | Follower = Follower(self.model, self._store, self._metrics, self.health)
+        self._gate = RequestGate()
+        self._learning = build_model(settings)
+        self.model = self._learning.model
+        self._metrics = Metrics(
+            Registry(), settings.name, kafka=settings.source.url.startswith("kafka:")
+        )
+        self._store = RedisStore(settings.store, settings.name, settings.checkpoint)
+        self._monitoring = Monitoring(self._metrics, self.health)
+        replica = Replica(self.model, self._store, self._monitoring)
+        self._work: Worker | Replica = replica
         if role != "serve":
-            self._work = self._worker(self._work, until_end=until_end, start_fresh=start_fresh)
-        keys = keyring(settings.api)
-        self._socket = bound(settings.api.host, settings.api.port, open_to_others=insecure or keys is not None)
+            self._work = self._make_worker(replica, until_end=until_end, start_fresh=start_fresh)
+        self._server = self._make_server(insecure=insecure)
+
+    def _make_server(self, *, insecure: bool) -> Server:
+        """Bind the socket, then build the application and the server around it."""
+        settings, api = self.settings, self.settings.api
+        keys = open_keys(api)
+        self._metrics.watch(keys)
+        self._socket = bound(api.host, api.port, open_to_others=insecure or keys is not None)
         self.port = self._socket.getsockname()[1]
         if keys is None and not is_loopback(self._socket):
-            log.warning(
-                "--insecure: whoever reaches %s:%s can ask all of it without a key", settings.api.host, self.port
-            )
-        door = Decoder(settings.features, settings.label, settings.limits)
-        self._appender = _appender(settings)
-        context = Context(settings, door, self.model, self._metrics, self.health, self._appender)
-        app = make_app(context, predicts=role != "learn", keys=keys)
-        courtesy = self.health.requests
-        flights = Flights(settings.api.max_in_flight, self._metrics.refused, courtesy.arrived, courtesy.answered)
-        self._server = make_server(app, settings.api, flights)
-        self._admin = Admin(context) if settings.api.admin else None
-
-    def _worker(self, follower: Follower, *, until_end: bool, start_fresh: bool) -> Worker:
-        settings, store = self.settings, self.settings.store
-        pace = Pace(store.every_seconds, store.every_events, store.max_unsaved_seconds, store.max_unsaved_events)
-        copies = CopyFolder(store.copies, settings.name) if store.copies else None
-        restart = Restart(self.model, self._store, copies, self._metrics, self.health, start_fresh=start_fresh)
-        source, reading = settings.source, _reading(settings)
-        with refused():
-            check_source(source.url, reading)
-        return Worker(
-            log_name(source.url),
-            settings.poll_records,
-            self.model,
-            self._decoder,
-            Keeper(pace, self.model, self._store, restart, copies, self._metrics, self.health),
-            follower,
-            lambda: open_source(source.url, source.start, reading),
-            Letters(
-                settings.name,
-                _side_sink(settings, settings.dead_letters, "dead_letters", ".dead"),
-                _side_sink(settings, settings.drift.alarms, "drift.alarms", ".alarms"),
-                wait_for_alarms=settings.drift.alarms is not None,
-            ),
-            self._metrics,
-            self.health,
-            until_end=until_end,
+            text = "--insecure: whoever reaches %s:%s can ask all of it without a key"
+            log.warning(text, api.host, self.port)
+        decoder = Decoder(settings.features, settings.label, settings.limits)
+        self._appender = _make_appender(settings)
+        context = Context(settings, decoder, self.model, self._metrics, self.health, self._appender)
+        app = make_app(context, predicts=self._role != "learn", keys=keys)
+        self._admin = AdminServer(context) if api.admin else None
+        in_flight = InFlightLimit(
+            api.max_in_flight, self._metrics.refused, self._gate.arrived, self._gate.answered
         )
+        return make_server(app, api, in_flight)
+
+    def _make_worker(self, replica: Replica, *, until_end: bool, start_fresh: bool) -> Worker:
+        settings, policy = self.settings, self.settings.checkpoint
+        source, options = settings.source, _source_options(settings)
+        with as_settings_error():
+            check_source(source.url, options)
+        parts = Parts(
+            log_name=log_name(source.url),
+            reading=Reading(
+                lambda: open_source(source.url, source.start, options),
+                settings.max_poll_records,
+                until_end,
+            ),
+            store=self._store,
+            policy=CheckpointPolicy(
+                policy.interval_seconds,
+                policy.interval_events,
+                policy.max_uncheckpointed_seconds,
+                policy.max_uncheckpointed_events,
+            ),
+            outputs=_make_side_outputs(settings),
+            gate=self._gate,
+            backup=(
+                FileBackup(settings.store.backup, settings.name) if settings.store.backup else None
+            ),
+            replica=replica,
+            start_fresh=start_fresh,
+        )
+        return build_worker(self._learning, parts, self._monitoring)
 
     def run(self) -> int:
-        """Until SIGTERM, Ctrl-C or the end of the work; the exit status."""
+        """Run until SIGTERM, Ctrl-C or the end of the work. Return the exit status."""
         sys.setswitchinterval(SWITCH_SECONDS)
-        thread = threading.Thread(target=self._guarded, name=self._role, daemon=True)
-        with _signals(self.stop):
+        thread = threading.Thread(target=self._run_work, name=self._role, daemon=True)
+        with _handle_signals(self.stop):
             thread.start()
             if isinstance(self._work, Worker):
                 watchdog = Watchdog(self.health, self._work.renew_source)
-                threading.Thread(target=watchdog.watch, args=[self._stop], name="watchdog", daemon=True).start()
+                threading.Thread(
+                    target=watchdog.watch, args=[self._stop], name="watchdog", daemon=True
+                ).start()
             api = self.settings.api
             scheme = "https" if api.tls else "http"
-            log.info("%s of %s on %s://%s:%s", self._role, self.settings.name, scheme, api.host, self.port)
+            log.info(
+                "%s of %s on %s://%s:%s",
+                self._role,
+                self.settings.name,
+                scheme,
+                api.host,
+                self.port,
+            )
             with self._admin or nullcontext():
                 self._server.run(sockets=[self._socket])
             self.stop()
@@ -135,19 +165,21 @@ class Service:
                 self._appender.close()
         if thread.is_alive():
             log.error("stopped without a last checkpoint: the %s thread does not end", self._role)
-        if isinstance(self.failure, (Protective, BadSettings)):
+        if isinstance(self.failure, (ProtectiveError, SettingsError)):
             raise self.failure
         if self.failure or thread.is_alive():
             return 1
-        self._tell_the_end()
+        self._log_end()
         return 0
 
-    def _tell_the_end(self) -> None:
-        events, generation, _ = self.model.served()
+    def _log_end(self) -> None:
+        events, generation, _ = self.model.version()
         log.info("stopped at generation %s: %s events learned", generation, f"{events:,}")
 
     def stop(self) -> None:
-        """Stop taking work; the last checkpoint is written, then the server drains. Asked again: leave at once."""
+        """Stop taking work, write the last checkpoint, then drain the server. A second call ends
+        the server at once.
+        """
         self.health.ready = False
         if self._stop.is_set():
             self._server.should_exit = True
@@ -159,7 +191,7 @@ class Service:
         draining.start()
 
     def _drain(self) -> None:
-        """End the server; requests that are still open get some time, but not more than the stop has left."""
+        """End the server. Open requests get some time, but not more than is left for the stop."""
         left = self._deadline - time.monotonic() if self._stop.is_set() else STOP_SECONDS
         self._server.config.timeout_graceful_shutdown = max(1, min(int(left), 5))
         self._server.should_exit = True
@@ -167,25 +199,64 @@ class Service:
     def status(self) -> dict[str, Any]:
         return status_of(self.settings, self.model, self.health)
 
-    def _guarded(self) -> None:
+    def _run_work(self) -> None:
         try:
-            warmed(self.model.learner, self.settings.drift, log.info)
+            warm_up(self.model.learner, self.settings.drift, log.info)
             gc.collect()
-            gc.freeze()  # of what is loaded by now nothing is garbage, and to look at all of it takes 60 ms
+            # Nothing that is loaded by now is garbage, and a collection over all of it takes 60 ms.
+            gc.freeze()
             self._work.run(self._stop)
         except BaseException as error:
             self.failure = error
-            if isinstance(error, (Unsaved, Unfinished)):
+            if isinstance(error, (UnsavedError, UnfinishedError)):
                 log.error("%s", error)  # noqa: TRY400 - the reason is in the line
-            elif not isinstance(error, (Protective, BadSettings)):
+            elif isinstance(error, MemoryError):
+                text = "not enough memory: the %s thread ends; what is in Redis is whole"
+                log.error(text, self._role)  # noqa: TRY400 - the reason is in the line
+            elif not isinstance(error, (ProtectiveError, SettingsError)):
                 log.exception("the %s thread failed", self._role)
         finally:
             self._drain()
 
 
+class AdminServer:
+    """The administration server, which runs while it is entered. It has its own thread, event loop,
+    port and reader of the key file.
+    """
+
+    def __init__(self, context: Context) -> None:
+        api = context.settings.api
+        keys = open_keys(api)
+        if api.admin is None or keys is None or "admin" not in keys.scopes:
+            raise SettingsError(
+                "api.admin needs api.keys_file with a key for it: onepass keys new --scope admin"
+            )
+        self._host = api.admin.host
+        self._socket = bound(api.admin.host, api.admin.port, "api.admin", open_to_others=True)
+        self.port = self._socket.getsockname()[1]
+        in_flight = InFlightLimit(api.max_in_flight, context.metrics.refused)
+        self._server = make_server(make_admin(context, keys), api, in_flight)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, name="admin", daemon=True
+        )
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        log.info("administration on port %s of %s", self.port, self._host)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(GRACE_SECONDS + 1)
+
+
 @contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    before = {number: signal.signal(number, lambda *_: stop()) for number in (signal.SIGTERM, signal.SIGINT)}
+def _handle_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` at SIGTERM and Ctrl-C while the block runs."""
+    before = {
+        number: signal.signal(number, lambda *_: stop())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
     try:
         yield
     finally:
@@ -193,33 +264,51 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _reading(settings: Settings) -> Options:
+def _make_side_outputs(settings: Settings) -> SideOutputs:
+    return SideOutputs(
+        settings.name,
+        _side_sink(settings, settings.dead_letters, "dead_letters", ".dead"),
+        _side_sink(settings, settings.drift.alarms, "drift.alarms", ".alarms"),
+        wait_for_alarms=settings.drift.alarms is not None,
+    )
+
+
+def _source_options(settings: Settings) -> Options:
     source = settings.source
-    return Options(source.client, source.on_lost, source.security, group=f"onepass.{settings.name}")
+    return Options(
+        source.client, source.on_data_loss, source.security, group=f"onepass.{settings.name}"
+    )
 
 
-def _appender(settings: Settings) -> Appender | None:
-    """Of the source's own log, for events that come over HTTP; a file has none."""
+def _make_appender(settings: Settings) -> Appender | None:
+    """Make the appender of events that come over HTTP to the source's log; None for a file."""
     source = settings.source
     if source.url.startswith("file:"):
         return None
     return Appender(lambda: open_sink(source.url, Options(source.client, security=source.security)))
 
 
-def _side_sink(settings: Settings, beside: SideLog | None, field: str, ending: str) -> Callable[[], Sink | None]:
-    """How to open a log that the learner writes: the configured one, or one beside the source; a file has none."""
+def _side_sink(
+    settings: Settings, output: OutputLog | None, field: str, suffix: str
+) -> Callable[[], Sink | None]:
+    """Return a function that opens a log for side outputs: the configured one, or one beside the
+    source. There is none beside a file.
+    """
     source = settings.source
-    with refused():
-        url = beside.url if beside else url_beside(source.url, ending)
+    with as_settings_error():
+        url = output.url if output else url_beside(source.url, suffix)
         if url is None:
-            return nowhere
+            return no_sink
         check_sink(url, field)
         if log_name(url) == log_name(source.url):
-            raise BadSettings(f"{field}.url is the source's own log: what is written there would come again for ever")
-    writing = Options(source.client, security=(beside and beside.security) or source.security)
+            raise SettingsError(
+                f"{field}.url is the source's own log: what is written there would come again for"
+                " ever"
+            )
+    options = Options(source.client, security=(output and output.security) or source.security)
 
-    def sink() -> Sink:
-        create_log(url, writing)
-        return open_sink(url, writing)
+    def open_output() -> Sink:
+        create_log(url, options)
+        return open_sink(url, options)
 
-    return sink
+    return open_output

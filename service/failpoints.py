@@ -1,7 +1,8 @@
-"""Named points at which a test lets the process die, wait or fail; without `ONEPASS_FAILPOINT` they do nothing.
+"""Named points at which a test makes the process die, wait or fail.
 
-`ONEPASS_FAILPOINT=before_commit:kill@3` kills at the third time that point is reached; the other actions are
-`sleep=SECONDS` and `raise`. Several are separated by commas.
+`ONEPASS_FAILPOINT=before_commit:kill@3` kills the process when it reaches that point for the third
+time. The other actions are `sleep=SECONDS` and `raise`. Commas separate several failpoints. Without
+the variable the points do nothing.
 """
 
 import os
@@ -23,11 +24,11 @@ POINTS = (
     "after_seek",
     "in_stop",
 )
-"""In the order in which a run meets them, roughly."""
+"""Names of the points, roughly in the order in which a run reaches them."""
 
 
-class Failpoint(RuntimeError):
-    """A failure that was asked for."""
+class FailpointError(RuntimeError):
+    """A test asked for this failure."""
 
 
 _planned: dict[str, tuple[str, int]] = {}
@@ -35,7 +36,7 @@ _reached: Counter[str] = Counter()
 
 
 def arm(plan: str) -> None:
-    """Take the plan from its text; a word that is not understood stops the start."""
+    """Parse the plan. An invalid plan raises ValueError, so the service does not start."""
     _planned.clear()
     _reached.clear()
     for word in filter(None, plan.split(",")):
@@ -44,13 +45,14 @@ def arm(plan: str) -> None:
         known = action in {"kill", "raise"} or action.startswith("sleep=")
         if point not in POINTS or not known or not (turn or "1").isdecimal():
             raise ValueError(
-                f"{VARIABLE}: '{word}' is not POINT:kill|raise|sleep=SECONDS[@TURN] of {', '.join(POINTS)}"
+                f"{VARIABLE}: '{word}' is not POINT:kill|raise|sleep=SECONDS[@TURN] "
+                f"of {', '.join(POINTS)}"
             )
         _planned[point] = (action, int(turn or "1"))
 
 
-def reach(point: str) -> None:
-    """This line of the program is `point`."""
+def failpoint(point: str) -> None:
+    """Do what the plan says for this point, if it says anything."""
     if point not in _planned:
         return
     action, turn = _planned[point]
@@ -60,7 +62,7 @@ def reach(point: str) -> None:
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if action == "raise":
-        raise Failpoint(f"failpoint {point}")
+        raise FailpointError(f"failpoint {point}")
     time.sleep(float(action.removeprefix("sleep=")))
 
 

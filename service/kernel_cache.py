@@ -1,43 +1,43 @@
-"""Where numba keeps compiled kernels: a folder named after the sources, so that no edit ever meets an old kernel.
+"""The folder in which numba caches compiled kernels. Its name is a hash of the sources.
 
-numba's own check looks only at the file of the outermost kernel, not at the primitives that it calls from other files.
-Must run before numba is imported.
+So changed sources never use an old kernel. numba itself checks only the file of the outermost
+kernel, not the other files whose functions it calls. `use_kernel_cache` must run before numba is
+imported.
 """
 
-import atexit
 import hashlib
+import logging
 import os
-import shutil
-import sys
-import tempfile
 from pathlib import Path
+
+log = logging.getLogger("onepass")
 
 SOURCES = Path(__file__).parent.parent / "learners"
 
 
 def cache_root() -> Path:
-    """The folder for everything that can be made again: compiled kernels, broker jars."""
+    """Folder for files that can be made again: compiled kernels and the broker's jars."""
     return Path(os.environ.get("ONEPASS_CACHE_DIR") or Path.home() / ".cache" / "onepass")
 
 
 def use_kernel_cache() -> None:
-    """Point numba at the folder for the present sources; without a writable one, warn and compile anew.
-
-    Then at one that ends with the process: numba insists on some.
+    """Set numba's cache folder for the current sources; if it is not writable, warn and cache
+    nothing.
     """
     digest = hashlib.sha256()
     for source in sorted(SOURCES.rglob("*.py")):
-        digest.update(source.relative_to(SOURCES).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
+        digest.update(
+            source.relative_to(SOURCES).as_posix().encode() + b"\0" + source.read_bytes() + b"\0"
+        )
     folder = cache_root() / "kernels" / digest.hexdigest()[:16]
+    # Nowhere else: numba would write beside the sources, where an edit does meet an old kernel.
+    os.environ["NUMBA_CACHE_LOCATOR_CLASSES"] = "UserProvidedCacheLocator"
+    os.environ.pop("NUMBA_CACHE_DIR", None)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             raise PermissionError(13, "not writable")
     except OSError as error:
-        print(
-            f"onepass: kernels are not cached: {folder}: {error.strerror}; set ONEPASS_CACHE_DIR",
-            file=sys.stderr,
-        )
-        folder = Path(tempfile.mkdtemp(prefix="onepass-kernels-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    os.environ["NUMBA_CACHE_DIR"] = str(folder)
+        log.warning("kernels are not cached: %s: %s; set ONEPASS_CACHE_DIR", folder, error.strerror)
+    else:
+        os.environ["NUMBA_CACHE_DIR"] = str(folder)

@@ -1,7 +1,7 @@
-"""The log of a process on stderr: as JSON where a machine reads it, without secrets, and without floods.
+"""Logging to stderr: JSON if no terminal reads it, without secrets and without floods.
 
-Invariant: a line holds the allowed fields and nothing else, is one line whatever was logged, and no pattern or known
-value of a secret is in it.
+Invariant: a message is one line with only the allowed fields. It holds neither a known secret nor
+a text that looks like one.
 """
 
 import json
@@ -10,6 +10,7 @@ import re
 import sys
 import threading
 import time
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -20,32 +21,39 @@ from urllib.parse import unquote, urlsplit
 from pydantic import BaseModel, SecretStr
 
 FIELDS = ("request_id", "key", "route", "status", "ms")
-"""What a message may carry beside its words."""
+"""Extra fields that a log record may carry."""
 LONGEST = 4096
+"""Characters of a message."""
 LONGEST_TRACE = 16_384
+"""Characters of a stack trace."""
 MINUTE = 60.0
 MOST = 20
-"""The same line in a minute; further ones are counted, and the next line that is let through says how many."""
+"""Equal lines per minute. Further ones are counted, and the next line that passes says how many."""
 MESSAGES = 256
-"""Lines that are counted at the same time."""
+"""Different lines that are counted at the same time."""
 SHORTEST_SECRET = 4
-"""A shorter value is not looked for: it would be found in ordinary words."""
+"""Characters: a shorter secret is not searched for, because ordinary words contain it."""
 
 PATTERNS = (
     (re.compile(r"\bop_[A-Za-z0-9_-]{16,}"), "op_***"),
     (re.compile(r"\b(bearer|basic)\s+[^\s\"',]+", re.IGNORECASE), r"\1 ***"),
     (re.compile(r"//[^\s\"']*@"), "//***@"),
     (re.compile(r"\b(password|passwd|secret)=[^\s&,;\"']+", re.IGNORECASE), r"\1=***"),
-    (re.compile(r"([\"'](?:[\w.]*password|passwd|secret)[\"']\s*:\s*[\"'])[^\"']*", re.IGNORECASE), r"\1***"),
+    (
+        re.compile(
+            r"([\"'](?:[\w.]*password|passwd|secret)[\"']\s*:\s*[\"'])[^\"']*", re.IGNORECASE
+        ),
+        r"\1***",
+    ),
 )
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""What could end a line, move a cursor, or turn text around."""
+"""Characters that could end a line, move the cursor or reverse text."""
 
 _known: set[str] = set()
 
 
-def hide(settings: BaseModel) -> None:
-    """From now on no password of these settings is logged, whoever repeats it."""
+def register_secrets(settings: BaseModel) -> None:
+    """Hide the passwords of these settings in every later log line."""
     _known.update(secret for secret in _secrets(settings) if len(secret) >= SHORTEST_SECRET)
 
 
@@ -66,7 +74,7 @@ def _first_line(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").splitlines()[:1]
     except (OSError, UnicodeDecodeError):
-        return []  # whoever needs it says so
+        return []  # whoever needs the file reports the error
 
 
 def _url_password(url: str) -> list[str]:
@@ -77,7 +85,7 @@ def _url_password(url: str) -> list[str]:
     return [password, unquote(password)] if password else []
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     for secret in _known:
         text = text.replace(secret, "***")
     for pattern, instead in PATTERNS:
@@ -85,45 +93,46 @@ def redacted(text: str) -> str:
     return text
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-class Line(logging.Formatter):
-    """One message as one line."""
+class LogFormatter(logging.Formatter):
+    """Format a log record as one line."""
 
     def __init__(self, *, structured: bool) -> None:
         super().__init__()
         self._structured = structured
 
     def format(self, record: logging.LogRecord) -> str:
-        message = redacted(record.getMessage())[:LONGEST]
+        message = redact(record.getMessage())[:LONGEST]
         if more := getattr(record, "more", 0):
             message += f" (and {more:,} more)"
-        trace = redacted(self.formatException(record.exc_info))[-LONGEST_TRACE:] if record.exc_info else ""
+        trace = ""
+        if record.exc_info:
+            trace = redact(self.formatException(record.exc_info))[-LONGEST_TRACE:]
         moment = datetime.fromtimestamp(record.created, UTC)
         if not self._structured:
-            line = (
-                f"{moment.astimezone():%Y-%m-%d %H:%M:%S},{record.msecs:03.0f} {record.levelname} {_escaped(message)}"
-            )
-            return "\n".join([line, *map(_escaped, trace.splitlines())])
-        said: dict[str, Any] = {
+            clock = f"{moment.astimezone():%Y-%m-%d %H:%M:%S},{record.msecs:03.0f}"
+            line = f"{clock} {record.levelname} {_escape(message)}"
+            return "\n".join([line, *map(_escape, trace.splitlines())])
+        fields: dict[str, Any] = {
             "time": moment.isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
-            "message": _escaped(message),
+            "message": _escape(message),
         }
         for name in FIELDS:
             value = getattr(record, name, None)
             if value is not None:
-                said[name] = _escaped(redacted(value)) if isinstance(value, str) else value
+                fields[name] = _escape(redact(value)) if isinstance(value, str) else value
         if trace:
-            said["trace"] = list(map(_escaped, trace.splitlines()))
-        return json.dumps(said, ensure_ascii=False)
+            fields["trace"] = list(map(_escape, trace.splitlines()))
+        return json.dumps(fields, ensure_ascii=False)
 
 
-class Calm(logging.Filter):
-    """Lets a repeated line through `MOST` times a minute; lines that differ in their values alone are the same."""
+class RepeatFilter(logging.Filter):
+    """Pass a repeated line `MOST` times a minute; lines with other values count as equal."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,8 +140,8 @@ class Calm(logging.Filter):
         self._seen: OrderedDict[tuple[str, int, str], list[float]] = OrderedDict()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        words = str(record.msg)
-        key = (record.name, record.levelno, record.getMessage() if words == "%s" else words)
+        template = str(record.msg)
+        key = (record.name, record.levelno, record.getMessage() if template == "%s" else template)
         now = time.monotonic()
         with self._lock:
             began, count = self._seen.setdefault(key, [now, 0])
@@ -147,10 +156,18 @@ class Calm(logging.Filter):
 
 
 def set_up(*, structured: bool, stream: TextIO | None = None) -> None:
-    """The handler of every logger; where others have set one, as a test does, theirs stays."""
+    """Install the handler of all loggers, unless there is one already, as in a test."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(Line(structured=structured))
-    handler.addFilter(Calm())
+    handler.setFormatter(LogFormatter(structured=structured))
+    handler.addFilter(RepeatFilter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs every refused reconnect; the worker says it once
-    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # what it would say, the service says itself
+    warnings.showwarning = _log_warning
+    # kafka-python logs every refused reconnect; the worker logs it once.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    # The service logs itself what uvicorn would log.
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
+
+
+def _log_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Write a Python warning as a log line."""
+    logging.getLogger("onepass").warning("%s", message)

@@ -1,4 +1,6 @@
-"""Real servers for the tests: one Redis and one Kafka per run, on loopback, fresh state per test."""
+"""Real servers for the tests: one Redis and one Kafka per run, on loopback, fresh state
+per test.
+"""
 
 import os
 import uuid
@@ -14,14 +16,18 @@ from service.embedded.process import EmbeddedError
 from service.kernel_cache import cache_root, use_kernel_cache
 from tests.parts import ALONE, BESIDE, group, in_part
 
-# Two processes that compile one kernel for different types at the same time may each overwrite what the other has
-# kept. So each worker of those that run side by side has a folder of its own, beside the common one.
+# Two processes that compile one kernel for different types at the same time may each overwrite what
+# the other has kept. So each worker of those that run side by side has a folder of its own, beside
+# the common one.
 if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ["ONEPASS_CACHE_DIR"] = str(cache_root() / "tests" / os.environ["PYTEST_XDIST_WORKER"])
+    os.environ["ONEPASS_CACHE_DIR"] = str(
+        cache_root() / "tests" / os.environ["PYTEST_XDIST_WORKER"]
+    )
 # Before any test module imports numba, which reads this once; nothing imported above does.
 use_kernel_cache()
 
-# kafka-python reads its schemas by a function that Python 3.11 calls deprecated (3.13 no longer does).
+# kafka-python reads its schemas by a function that Python 3.11 calls deprecated (3.13 no longer
+# does).
 with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
     from kafka import KafkaAdminClient
 
@@ -29,7 +35,9 @@ NO_KAFKA = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser):
-    parser.addoption("--part", choices=(BESIDE, ALONE), help="only these tests; `make test` runs both parts")
+    parser.addoption(
+        "--part", choices=(BESIDE, ALONE), help="only these tests; `make test` runs both parts"
+    )
 
 
 def pytest_collection_modifyitems(config, items):
@@ -70,7 +78,11 @@ def redis_url(redis_server):
 @pytest.fixture(scope="session")
 def system_redis():
     """The system's redis-server: newer than the packaged one, and with TLS."""
-    found = [path for path in ("/usr/bin/redis-server", "/usr/local/bin/redis-server") if Path(path).exists()]
+    found = [
+        path
+        for path in ("/usr/bin/redis-server", "/usr/local/bin/redis-server")
+        if Path(path).exists()
+    ]
     if not found and os.environ.get("CI") == "true":
         pytest.fail("no redis-server with TLS: apt-get install redis-server", pytrace=False)
     if not found:
@@ -80,7 +92,9 @@ def system_redis():
 
 @pytest.fixture(scope="session")
 def kafka(request, tmp_path_factory):
-    """The run's KafkaBroker; a test that kills it starts it again, and skips when it is not ours (no pid)."""
+    """The run's KafkaBroker; a test that kills it starts it again, and skips when it is not ours
+    (no pid).
+    """
     broker = kafka_broker(tmp_path_factory.mktemp("kafka"))
     try:
         started = broker.__enter__()
@@ -96,10 +110,13 @@ def kafka(request, tmp_path_factory):
 
 @pytest.fixture
 def make_topic(kafka):
-    """`make_topic(partitions=1)` creates a topic of a new name and returns `kafka://HOST:PORT/TOPIC`."""
+    """`make_topic(partitions=1)` creates a topic of a new name and returns
+    `kafka://HOST:PORT/TOPIC`.
+    """
     made = []
 
-    # A client of its own for each step: one kept open would back off after a test that kills the broker.
+    # A client of its own for each step: one kept open would back off after a test that kills the
+    # broker.
     def make(partitions=1):
         topic = f"test-{uuid.uuid4().hex}"
         options = {"num_partitions": partitions, "replication_factor": 1}

@@ -1,4 +1,6 @@
-"""What `deploy/` ships for seeing, as the tests look at it: dashboards, rules, and the series that they name."""
+"""What `deploy/` ships for seeing, as the tests look at it: dashboards, rules, and the series that
+they name.
+"""
 
 import json
 import re
@@ -58,7 +60,9 @@ def variable_queries() -> list[Query]:
 
 
 def rules() -> list[dict[str, Any]]:
-    return [rule for path in RULES for group in read_yaml(path)["groups"] for rule in group["rules"]]
+    return [
+        rule for path in RULES for group in read_yaml(path)["groups"] for rule in group["rules"]
+    ]
 
 
 def expressions() -> list[str]:

@@ -1,26 +1,33 @@
 """Rules of the house that a machine can check."""
 
 import ast
+import functools
 import re
 import sys
 from pathlib import Path
 
-import pytest
-
-from learners.description import describe, describe_detector
+from learners.catalog import describe, describe_detector
 from learners.drift.registry import DETECTORS
 from learners.registry import KINDS
-from service.cli.learners import page
+from service.cli.catalog import INTRODUCTION, page
+from tests.looped import looped
 
 ROOT = Path(__file__).parent.parent
 LEARNERS = sorted((ROOT / "learners").rglob("*.py"))
 SOURCES = LEARNERS + sorted((ROOT / "service").rglob("*.py"))
 TESTS = ROOT / "tests" / "learners"
-
-every_source = pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
-every_learner_file = pytest.mark.parametrize("path", LEARNERS, ids=lambda path: path.relative_to(ROOT).as_posix())
+ORACLES = sorted(path for path in (TESTS / "oracles").glob("*.py") if path.stem != "__init__")
 
 
+def shown_path(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+every_source = looped("path", SOURCES, ids=shown_path)
+every_learner_file = looped("path", LEARNERS, ids=shown_path)
+
+
+@functools.cache
 def tree(path):
     return ast.parse(path.read_text(encoding="utf-8"), path)
 
@@ -36,12 +43,12 @@ def imported(path):
 
 
 def test_every_kind_has_an_oracle_and_every_oracle_a_kind():
-    oracles = {path.stem for path in (TESTS / "oracles").glob("*.py")}
+    oracles = {path.stem for path in ORACLES}
     kinds = [*KINDS, *(f"drift_{kind}" for kind in DETECTORS)]
     assert oracles == {kind.replace("-", "_").replace("++", "_plus") for kind in kinds}
 
 
-@pytest.mark.parametrize("path", sorted((TESTS / "oracles").glob("*.py")), ids=lambda path: path.stem)
+@looped("path", ORACLES, ids=shown_path)
 def test_oracles_are_plain_numpy(path):
     assert set(imported(path)) <= {"numpy"}
 
@@ -71,10 +78,139 @@ def test_nothing_is_pickled(path):
     assert "allow_pickle" not in text
 
 
-@every_source
-def test_files_are_short_and_named_for_what_they_hold(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
-    assert path.stem not in {"utils", "util", "helpers", "common", "misc"}
+MOST_LINES_OF_A_FILE = 400
+MOST_LINES_OF_A_FUNCTION = 40
+MOST_PARAMETERS = 8
+MOST_COLUMNS = 100
+MOST_MODULES_OF_A_ROOM = 12
+NAMES_THAT_SAY_NOTHING = {
+    "utils",
+    "util",
+    "helpers",
+    "helper",
+    "common",
+    "misc",
+    "shared",
+    "tools",
+    "stuff",
+}
+
+TABLES = {
+    "service/api/openapi/explanations.py::explanation_shapes": "declares shapes",
+    "service/monitoring/metrics.py::Metrics.__init__": "declares each metric of the service once",
+    "service/monitoring/model_metrics.py::QualityMetrics.__init__": "declares metrics of quality",
+}
+"""Functions that may be longer, `path::name` -> reason: each is a table of declarations, read line
+by line.
+"""
+
+
+def test_files_are_at_most_400_lines():
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
+    long = [
+        f"{shown_path(path)}: {lines} lines"
+        for path, lines in lengths.items()
+        if lines > MOST_LINES_OF_A_FILE
+    ]
+    report(long, f"files over {MOST_LINES_OF_A_FILE} lines")
+
+
+def test_lines_are_at_most_100_columns():
+    wide = [
+        f"{shown_path(path)}:{number}: {len(line)} columns"
+        for path in SOURCES
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > MOST_COLUMNS
+    ]
+    report(wide, f"lines over {MOST_COLUMNS} columns")
+
+
+def test_functions_are_at_most_40_lines():
+    lengths = {key: node.end_lineno - node.lineno + 1 for key, node in own_functions()}
+    long = {key: lines for key, lines in lengths.items() if lines > MOST_LINES_OF_A_FUNCTION}
+    assert not TABLES.keys() - long.keys(), "an exception that is not needed"
+    rest = [f"{key}: {lines} lines" for key, lines in long.items() if key not in TABLES]
+    report(
+        rest,
+        f"functions over {MOST_LINES_OF_A_FUNCTION} lines that are neither kernels nor in TABLES",
+    )
+
+
+def test_signatures_have_at_most_8_parameters():
+    counts = {key: len(parameters(node)) for key, node in own_functions()}
+    many = [
+        f"{key}: {count} parameters" for key, count in counts.items() if count > MOST_PARAMETERS
+    ]
+    report(many, f"signatures over {MOST_PARAMETERS} parameters that are no kernels")
+
+
+def test_a_room_has_at_most_12_modules():
+    rooms = {path.parent for path in (ROOT / "service").glob("*/*.py")}
+    counts = {
+        room: len([path for path in room.glob("*.py") if path.stem != "__init__"])
+        for room in sorted(rooms)
+    }
+    full = [
+        f"{shown_path(room)}: {count} modules"
+        for room, count in counts.items()
+        if count > MOST_MODULES_OF_A_ROOM
+    ]
+    report(full, f"folders over {MOST_MODULES_OF_A_ROOM} modules")
+
+
+def test_a_module_is_named_for_what_it_holds():
+    modules = [*SOURCES, *(ROOT / "tests").rglob("*.py")]
+    report(
+        [shown_path(path) for path in modules if path.stem in NAMES_THAT_SAY_NOTHING],
+        "names that say nothing",
+    )
+
+
+def own_functions():
+    """Every function and method but kernels, each with its place `path::Class.name`."""
+    for path in SOURCES:
+        yield from functions_in(tree(path), f"{shown_path(path)}::")
+
+
+def functions_in(node, place):
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) and not is_kernel(child):
+            yield f"{place}{child.name}", child
+        named = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        yield from functions_in(child, f"{place}{child.name}." if named else place)
+
+
+def parameters(node):
+    """What a caller can give: `self` and `cls` are not counted."""
+    arguments = node.args
+    named = [
+        *arguments.posonlyargs,
+        *arguments.args,
+        *arguments.kwonlyargs,
+        arguments.vararg,
+        arguments.kwarg,
+    ]
+    return [each.arg for each in named if each is not None and each.arg not in {"self", "cls"}]
+
+
+def report(found, what):
+    """All that is found, in one message, by room."""
+    assert not found, f"{len(found)} {what}:\n" + "\n".join(found)
+
+
+def test_tests_share_code_by_modules_named_for_it():
+    """Imports are absolute, nothing is found by a changed path, and no test file imports another
+    one.
+    """
+    wrong = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ImportFrom):
+                if node.level or node.module.rpartition(".")[2].startswith("test_"):
+                    wrong.append(f"{shown_path(path)}:{node.lineno}: {ast.unparse(node)}")
+            elif isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.path":
+                wrong.append(f"{shown_path(path)}:{node.lineno}: sys.path")
+    report(wrong, "imports of tests that are relative, of a test file or by sys.path")
 
 
 @every_learner_file
@@ -88,21 +224,26 @@ def test_learners_import_only_numbers(path):
 def test_kernels_are_at_module_level(path):
     """Closures and methods are not served from numba's disk cache."""
     module = tree(path)
-    kernels = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef) and is_kernel(node)]
+    kernels = [
+        node for node in ast.walk(module) if isinstance(node, ast.FunctionDef) and is_kernel(node)
+    ]
     assert all(kernel in module.body for kernel in kernels)
-    if path.name != "kernels.py":
+    if path.name != "jit.py":
         assert "numba" not in set(imported(path)), "kernels are made by the decorator alone"
 
 
 def is_kernel(node):
-    return any(isinstance(decorator, ast.Name) and decorator.id == "kernel" for decorator in node.decorator_list)
+    return any(
+        isinstance(decorator, ast.Name) and decorator.id == "kernel"
+        for decorator in node.decorator_list
+    )
 
 
 def test_every_kind_is_on_the_page_and_the_page_is_as_it_is_made():
     """`onepass learners --markdown > docs/learners.md` makes it anew."""
-    assert page([describe(kind) for kind in KINDS]) + "\n" == (ROOT / "docs" / "learners.md").read_text(
-        encoding="utf-8"
-    )
+    assert page([describe(kind) for kind in KINDS], INTRODUCTION) + "\n" == (
+        ROOT / "docs" / "learners.md"
+    ).read_text(encoding="utf-8")
     for kind in KINDS:
         entry = describe(kind)
         assert entry["rule"]
@@ -113,15 +254,27 @@ def test_every_kind_is_on_the_page_and_the_page_is_as_it_is_made():
 def test_every_detector_is_on_the_page_with_its_parameters():
     """The table of docs/drift.md, of which the rest is written by hand."""
     lines = (ROOT / "docs" / "drift.md").read_text(encoding="utf-8").splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")]
-    told = {re.match("`(.+?)`", row[0])[1]: row[2] for row in rows if len(row) == 4 and "`" in row[2]}
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in lines
+        if line.startswith("| `")
+    ]
+    told = {
+        re.match("`(.+?)`", row[0])[1]: row[2] for row in rows if len(row) == 4 and "`" in row[2]
+    }
     assert told == {
-        kind: ", ".join(f"`{p['name']}` {shown(p['default'])}" for p in describe_detector(kind)["parameters"])
+        kind: ", ".join(
+            f"`{p['name']}` {shown(p['default'])}" for p in describe_detector(kind)["parameters"]
+        )
         for kind in DETECTORS
     }
 
 
 def shown(default):
     return (
-        str(default).lower() if isinstance(default, bool) else f"{default:g}" if isinstance(default, float) else default
+        str(default).lower()
+        if isinstance(default, bool)
+        else f"{default:g}"
+        if isinstance(default, float)
+        else default
     )

@@ -1,1 +1,3 @@
-"""Learners around learners: `scaled(one_vs_rest(averaged(learner)))` is the order, and the only one."""
+"""Learners around learners. They nest in one order:
+scaled(one_vs_rest(selected(averaged(learner)))).
+"""

@@ -1,19 +1,29 @@
-"""Feature selection: answer with part of the weights. Carvalho & Cohen, section 5.2 (EFS); regularised PA, 3.3.
+"""Feature selection: score with part of the weights. Carvalho & Cohen, section 5.2 (EFS);
+regularised PA, 3.3.
 
-The mask is renewed every `every` learned events, by count, so that batches do not matter; learning goes on with all
-weights. The mask is part of the weight vector (`linear/weights.py`), or an answer would cost O(dim). The bias stays.
+The selection is renewed after every `every` learned events. Events are counted, so the batch size
+makes no difference. All weights go on learning. The mask is part of the weight vector
+(`linear/weights.py`). Otherwise a score would cost O(dim). The bias is always selected.
 """
 
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import Field, NonNegativeFloat, PositiveInt, SerializeAsAny, field_validator, model_validator
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    PositiveInt,
+    SerializeAsAny,
+    field_validator,
+    model_validator,
+)
 
-from learners.batch import BIAS, Array, Batch, Flags, Ints
+from learners.batch import BIAS, Array, Batch, Ints
 from learners.compose.averaged import Averaged
-from learners.dual.learner import KernelLearner
-from learners.learner import EVERY, ONCE, REWROTE, Layout, Learned, Learner, Memory, Terms
+from learners.compose.wrapper import Wrapper
+from learners.kernel.learner import KernelLearner
+from learners.learner import ONCE, REWROTE, Learned, Learner, Memory
 from learners.linear.learner import LinearLearner
 from learners.linear.weights import Shape
 from learners.registry import make
@@ -22,25 +32,29 @@ from learners.state import State as BaseState
 
 class State(NamedTuple):
     events: Ints
-    """Events learned, by which the mask is renewed."""
+    """Events learned. They determine when the selection is renewed."""
     base: BaseState
 
 
-class Selected(Learner):
-    """Choose it when few features should answer: the extremes of a Winnow, or all but a margin rule's small weights."""
+class Selected(Wrapper):
+    """Choose it when few features should count: the extremes of a Winnow, or all but a margin
+    rule's small weights.
+    """
 
     kind: Literal["selected"] = "selected"
-    rule = "answers with part of the weights, chosen anew every `every` events"
+    rule = "scores with part of the weights, selected again every `every` events"
     selector: Literal["efs", "prune"] = "prune"
-    """`efs`: the K features of largest and smallest weight; `prune`: all but the smallest weights."""
+    """`efs`: the K features of largest and smallest weight; `prune`: all but the smallest
+    weights."""
     every: PositiveInt = 10_000
     """Events between two renewals."""
     sigma: NonNegativeFloat = 0.01
-    """`prune`: weights are ignored from the smallest up while their squares sum to no more than this."""
+    """`prune`: the smallest weights are ignored whose squares sum to at most this."""
     K: PositiveInt = 1000
-    """`efs`: features that answer."""
+    """`efs`: number of selected features."""
     P: float = Field(default=0.9, ge=0.0, le=1.0)
-    """`efs`: share of them taken from the largest weights; the others come from the smallest."""
+    """`efs`: share of the K features taken from the largest weights; the others have the
+    smallest."""
     base: SerializeAsAny[Averaged | LinearLearner]
     """A linear learner, averaged or not."""
 
@@ -50,37 +64,23 @@ class Selected(Learner):
         base = make(value)
         if isinstance(base, KernelLearner):
             raise ValueError(
-                f"{base.kind} stores rows and has no weights to select from: leave selected out, a budget bounds it"
+                f"{base.kind} stores rows and has no weights to select from: leave selected out, "
+                "a budget bounds it"
             )
         return base
 
     @model_validator(mode="after")
-    def _sensible(self) -> Self:
-        if self.selector not in self.base.selectors():
-            known = ", ".join(self.base.selectors()) or "none"
-            raise ValueError(f"{self.selector} makes no sense over {self.base.kind}: selectors for it: {known}")
+    def _check(self) -> Self:
+        selectors = self.base.capabilities.selectors
+        if self.selector not in selectors:
+            known = ", ".join(selectors) or "none"
+            raise ValueError(
+                f"{self.selector} makes no sense over {self.base.kind}: selectors for it: {known}"
+            )
         return self
 
     def init(self, dim: int) -> State:
         return State(np.zeros(1, np.int64), self.base.fresh(dim, Shape(selected=True)))
-
-    def refusals(self, X: Batch) -> Flags:
-        return self.base.refusals(X)
-
-    def takes_negative(self) -> bool:
-        return self.base.takes_negative()
-
-    def weighs(self) -> bool:
-        return self.base.weighs()
-
-    def settled(self, layout: Layout) -> Self:
-        return self.model_copy(update={"base": self.base.settled(layout)})
-
-    def scalable(self) -> str:
-        return self.base.scalable()
-
-    def score_rows(self, state: State, X: Batch) -> Array:
-        return self.base.score_rows(state.base, X)
 
     def learn_rows(self, state: State, X: Batch, y: Array, memory: Memory = ONCE) -> Learned:
         learns = X.weights > 0.0
@@ -89,7 +89,9 @@ class Selected(Learner):
         cuts = sorted({0, X.size, *renewals.tolist()})
         parts = []
         for start, stop in pairwise(cuts):
-            own = memory if memory.duals is None else memory._replace(duals=memory.duals[start:stop])
+            own = (
+                memory if memory.duals is None else memory._replace(duals=memory.duals[start:stop])
+            )
             parts.append(self.base.learn_rows(state.base, X.rows(start, stop), y[start:stop], own))
             state.events[0] += np.count_nonzero(learns[start:stop])
             if stop in renewals:
@@ -97,12 +99,16 @@ class Selected(Learner):
                 parts[-1].moved[-1] |= REWROTE
         if not parts:
             return self.base.learn_rows(state.base, X, y, memory)
-        return Learned(np.concatenate([part.scores for part in parts]), np.concatenate([part.moved for part in parts]))
+        return Learned(
+            np.concatenate([part.scores for part in parts]),
+            np.concatenate([part.moved for part in parts]),
+        )
 
     def _renew(self, state: State) -> None:
         sizes, known = self.base.sizes(state.base)
         mantissa, exponent = np.frexp(sizes)
-        sizes = np.ldexp(np.round(mantissa, 9), exponent)  # what rounding alone tells apart is a tie
+        # weights that differ only by rounding are ties
+        sizes = np.ldexp(np.round(mantissa, 9), exponent)
         slots = np.flatnonzero(known)
         slots = slots[slots != BIAS]
         mask = state.base.w.mask
@@ -118,18 +124,3 @@ class Selected(Learner):
         mask[BIAS] = 1
         mask[descending[:top]] = 1
         mask[descending[descending.size - bottom :]] = 1
-
-    def terms(self, state: State, X: Batch, column: int) -> Terms:
-        return self.base.terms(state.base, X, column)
-
-    def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
-        return self.base.weights(state.base, column, slots)
-
-    def updates(self, state: State) -> int:
-        return self.base.updates(state.base)
-
-    def dropped(self, state: State) -> int:
-        return self.base.dropped(state.base)
-
-    def norm(self, state: State) -> float:
-        return self.base.norm(state.base)

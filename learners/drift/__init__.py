@@ -1,1 +1,3 @@
-"""Whether the world changed: detectors on the error, and the distributions of inputs, labels and predictions."""
+"""Drift detection: detectors on the error, and tests of the distributions of inputs, labels and
+predictions.
+"""

@@ -1,12 +1,17 @@
-"""Whether inputs, labels or predictions have moved: each is a series that is compared with its own past.
+"""Drift of inputs, labels and predictions: each is a series that is compared with its own past.
 
-A series first gives a sample to choose bins from, then a reference is counted into them, then windows, one after the
-other: each whole one is compared with the reference (`learners/drift/sketch.py`). Of the chance `alpha` the k-th
-comparison of each of S series gets alpha / (S k (k + 1)): over all k and all series the sum is alpha, and that bounds
-the chance that there is ever a false alarm. It holds for events that are independent; where neighbours are alike (a
-trend, a daily round) an alarm says that the window is not like the reference, which is then true. After its alarm a
-series begins anew, the others go on. The learners' four laws hold: `watch` goes row by row, cuts and restores change
-nothing, and `slots` and `psi` write nothing.
+A series first collects a sample to choose bins from. Then a reference is counted into the bins,
+then one window after the other. Each complete window is compared with the reference
+(`learners/drift/two_sample.py`). Of the probability `alpha`, the k-th comparison of each of S
+series gets alpha / (S k (k + 1)). The sum over all k and all series is alpha, and that bounds the
+probability that there is ever a false alarm.
+
+The bound holds for independent events. If neighbouring events are alike (a trend, a daily cycle),
+an alarm says that the window differs from the reference, which is then true. After its alarm a
+series restarts; the others continue.
+
+The four laws of learners hold: `watch` goes row by row, batches and restores make no difference,
+and `slots` and `psi` write nothing.
 """
 
 import math
@@ -17,46 +22,59 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from learners.batch import BIAS, Array, Batch, Ints
-from learners.drift.sketch import BINS, EDGES, NO_EDGE, SAMPLE, bin_of, differ, ks_distance, set_edges, stability_index
-from learners.kernels import kernel
+from learners.drift.two_sample import (
+    BINS,
+    EDGES,
+    NO_EDGE,
+    SAMPLE,
+    bin_of,
+    differ,
+    ks_distance,
+    set_edges,
+    stability_index,
+)
+from learners.jit import kernel
 from learners.state import restore
 
 LABEL, PREDICTION, FEATURES = 0, 1, 2
 """Series 0: labels, 1: predictions, 2 + f: feature f."""
 
 NONE = -1
-"""The slot of a feature that is not there yet."""
+"""The slot of a feature that has not been seen yet."""
 
 LARGEST = 1e300
-"""Values beyond it are taken as it when edges are chosen, so that these stay finite."""
+"""Values beyond it are clipped to it when edges are chosen, so that the edges stay finite."""
 
 MOST = 2**53
-"""Windows: no stream is that long, and counts go on being exact."""
+"""Windows. No stream is that long, and counts stay exact."""
 
 
 class State(NamedTuple):
-    """One line for each series; the place in its life is in two counts."""
+    """One line per series. `seen` and `windows` say how far each one is."""
 
     slot: Ints
-    """Of each watched feature, in the order in which they were met."""
+    """Slot of each watched feature, in the order in which they were first seen."""
     seen: Ints
-    """Events since it began: first the sample, then the reference, then those of the window that is being filled."""
+    """Events since the series started: first the sample, then the reference, then the current
+    window."""
     windows: Ints
-    """Whole windows that were compared with this reference."""
+    """Complete windows that were compared with this reference."""
     sample: Array
     """The first events, until there are enough to choose edges."""
     edges: Array
-    """Ascending; an event belongs to the bin of the first edge that is not below it."""
+    """Ascending edges. An event belongs to the bin of the first edge that is not below it."""
     base: Ints
     """Events of the reference in each bin."""
     recent: Ints
     """Events of the window in each bin."""
     psi: Array
-    """Over the last whole window, also after an alarm until there is another one."""
+    """PSI of the last complete window. After an alarm it stays until there is another one."""
 
 
 class Shift(NamedTuple):
-    """A series has moved: seen after this row, by this distance between the distribution functions, and this PSI."""
+    """A series that has moved: the row after which it was detected, the distance between the
+    distribution functions, and the PSI.
+    """
 
     row: int
     series: int
@@ -65,21 +83,24 @@ class Shift(NamedTuple):
 
 
 class Inputs(BaseModel):
-    """Choose it to be told when the world moves, before there are labels to show it."""
+    """Choose it to learn that the world has changed before there are labels to show it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
     features: int = Field(default=64, ge=0, le=1024)
-    """Watched at most: columns first, then other features in the order in which they are first met."""
+    """Maximum number of watched features: columns first, then other features in the order in
+    which they are first seen."""
     window: int = Field(default=500, ge=20, le=1_000_000)
-    """Events that are compared with the reference at a time."""
+    """Events in a window that is compared with the reference."""
     reference: int = Field(default=2000, ge=20, le=1_000_000)
-    """Events that are the reference."""
+    """Events in the reference."""
     alpha: float = Field(default=0.01, gt=0.0, le=0.1)
-    """Chance of any false alarm, over all series and for ever, until the next alarm."""
+    """Probability of any false alarm, over all series and for ever, until the next alarm."""
 
     def init(self, columns: int) -> State:
-        """A fresh state; slots 1 … columns are columns, hashed ones come after them."""
+        """Make a fresh state. Slots 1 … `columns` are columns; hashed ones follow."""
         slot = np.full(self.features, NONE, np.int64)
         watched = min(columns, self.features)
         slot[:watched] = 1 + np.arange(watched)
@@ -90,36 +111,47 @@ class Inputs(BaseModel):
         return State(slot, seen, windows, sample, edges, base, recent, np.zeros(series))
 
     def watch(self, state: State, X: Batch, y: Array, guess: Ints) -> list[Shift]:
-        """Row by row: count what came, and tell of each series that has moved. A feature that is absent is 0."""
+        """Row by row: count the values, and return each series that has moved.
+
+        An absent feature is 0.
+        """
         life = SAMPLE + self.reference + self.window
-        room = (1 + y.size // life) * state.seen.size  # a series must live so long before each of its alarms
+        # a series needs this many events before each of its alarms
+        room = (1 + y.size // life) * state.seen.size
         row, series = (np.empty(room, np.int64) for _ in range(2))
         distance, psi = (np.empty(room) for _ in range(2))
         log_alpha = math.log(self.alpha) - math.log(state.seen.size)
-        found = _watch(state, X, y, guess, self.reference, self.window, log_alpha, row, series, distance, psi)
+        found = _watch(
+            state, X, y, guess, self.reference, self.window, log_alpha, row, series, distance, psi
+        )
         columns = [array[:found].tolist() for array in (row, series, distance, psi)]
         return [Shift(*shift) for shift in zip(*columns, strict=True)]
 
     def slots(self, state: State) -> Ints:
-        """Of each watched feature; −1 where there is none yet."""
+        """Slots of the watched features. −1 for a feature that has not been seen yet."""
         return state.slot.copy()
 
     def psi(self, state: State) -> Array:
-        """Population stability index of every series over its last whole window; 0 before there is one."""
+        """Population stability index of every series over its last complete window.
+
+        0 before the first.
+        """
         return state.psi.copy()
 
 
-def restored_inputs(config: Inputs, columns: int, arrays: dict[str, NDArray[Any]]) -> State:
-    """The inverse of `flatten`; what no events could have led to is refused."""
+def restore_inputs(config: Inputs, columns: int, arrays: dict[str, NDArray[Any]]) -> State:
+    """Restore a flattened state. Raise ValueError if no events could have led to it."""
     fresh = config.init(columns)
     state: State = restore(fresh, arrays)
-    if not (_slots_can_be(state.slot, fresh.slot, columns) and _series_can_be(state, config)):
-        raise ValueError("it has a watch over inputs that cannot be")
+    if not _slots_are_valid(state.slot, fresh.slot, columns):
+        raise ValueError("corrupt checkpoint: the watch over inputs has inconsistent slots")
+    if not _series_are_valid(state, config):
+        raise ValueError("corrupt checkpoint: the watch over inputs has inconsistent counts")
     return state
 
 
-def _slots_can_be(slot: Ints, fresh: Ints, columns: int) -> bool:
-    """Columns in their places, then slots after them, each once, then none."""
+def _slots_are_valid(slot: Ints, fresh: Ints, columns: int) -> bool:
+    """Whether columns are in their places, then other slots, each once, then none."""
     watched, met = int(np.count_nonzero(fresh != NONE)), int(np.count_nonzero(slot != NONE))
     others = slot[watched:met]
     return bool(
@@ -130,8 +162,8 @@ def _slots_can_be(slot: Ints, fresh: Ints, columns: int) -> bool:
     )
 
 
-def _series_can_be(state: State, config: Inputs) -> bool:
-    """Counts add up to what was seen, and samples and edges are there when they should be and only then."""
+def _series_are_valid(state: State, config: Inputs) -> bool:
+    """Whether counts add up to the events, and samples and edges exist when they should."""
     seen, windows = state.seen, state.windows
     there = np.concatenate([np.ones(FEATURES, bool), state.slot != NONE])
     counted, ready = seen >= SAMPLE, seen >= SAMPLE + config.reference
@@ -147,13 +179,15 @@ def _series_can_be(state: State, config: Inputs) -> bool:
         and not state.edges[~counted].any()
         and (np.abs(edges[:, 0]) < NO_EDGE).all()
         and ((edges[:, 1:] > edges[:, :-1]) | (edges[:, 1:] == NO_EDGE)).all()
-        and _counts_can_be(state.base, np.clip(seen - SAMPLE, 0, config.reference), unused)
-        and _counts_can_be(state.recent, np.where(ready, seen - SAMPLE - config.reference, 0), unused)
+        and _counts_are_valid(state.base, np.clip(seen - SAMPLE, 0, config.reference), unused)
+        and _counts_are_valid(
+            state.recent, np.where(ready, seen - SAMPLE - config.reference, 0), unused
+        )
         and ((state.psi >= 0.0) & (state.psi <= LARGEST)).all()
     )
 
 
-def _counts_can_be(counts: Ints, events: Ints, unused: NDArray[np.bool_]) -> bool:
+def _counts_are_valid(counts: Ints, events: Ints, unused: NDArray[np.bool_]) -> bool:
     return bool(
         ((counts >= 0) & (counts <= events[:, None])).all()
         and (counts.sum(axis=1) == events).all()
@@ -175,7 +209,7 @@ def _watch(
     distance: Array,
     psi: Array,
 ) -> int:
-    """Writes the shifts into the last four; returns how many there are."""
+    """Write the shifts into the last four arrays. Return their number."""
     slot, seen, windows, sample, edges, base, recent, last_psi = state
     table = _table(slot)
     met = np.count_nonzero(slot != NONE)
@@ -186,7 +220,7 @@ def _watch(
         values[FEATURES:] = 0.0
         for i in range(X.indptr[t], X.indptr[t + 1]):
             j, x = X.indices[i], X.values[i]
-            if j == BIAS or x == 0.0:  # what is 0 might as well be absent
+            if j == BIAS or x == 0.0:  # an absent feature is 0 too
                 continue
             cell = _cell(table, slot, j)
             if table[cell] == NONE and met < slot.size:
@@ -209,7 +243,9 @@ def _watch(
                 if n + 1 < SAMPLE + reference + window:
                     continue
                 k = windows[s] + 1.0
-                moved = differ(base[s], recent[s], reference, window, log_alpha - math.log(k * (k + 1.0)))
+                moved = differ(
+                    base[s], recent[s], reference, window, log_alpha - math.log(k * (k + 1.0))
+                )
                 last_psi[s] = stability_index(base[s], recent[s], reference, window)
                 if moved:
                     row[found], series[found], psi[found] = t, s, last_psi[s]
@@ -225,7 +261,7 @@ def _watch(
 
 @kernel
 def _table(slot: Ints) -> Ints:
-    """Features by slot, hashed: at most a quarter full."""
+    """Hash table of features by slot, at most a quarter full."""
     size = 4
     while size < 4 * slot.size:
         size *= 2
@@ -238,7 +274,7 @@ def _table(slot: Ints) -> Ints:
 
 @kernel
 def _cell(table: Ints, slot: Ints, j: int) -> int:
-    """Where slot j is, or would be."""
+    """Cell of slot j: where it is, or would be."""
     last = table.size - 1
     cell = j & last
     while table[cell] != NONE and slot[table[cell]] != j:

@@ -1,7 +1,9 @@
-"""Page–Hinkley: the summed deviation from the mean against its lowest. Page, Continuous inspection schemes, 1954.
+"""Page–Hinkley: the summed deviation from the mean against its lowest. Page, Continuous inspection
+schemes, 1954.
 
-m sums x − x̄ − δ, fading by α; it falls while nothing changes and rises after a rise of the mean. The mirror image
-finds a fall. The threshold λ is in values above the mean, so a small change takes long to sum up to it.
+m sums x − x̄ − δ and fades by α. It falls while nothing changes and rises after a rise of the mean.
+The mirror image finds a fall. The threshold λ is a sum of values above the mean, so a small change
+takes long to reach it.
 """
 
 from typing import Literal, NamedTuple
@@ -10,8 +12,8 @@ import numpy as np
 from pydantic import Field
 
 from learners.batch import Array, Flags, Ints
-from learners.drift.detector import ALARM, Detector, Watched, finite
-from learners.kernels import kernel
+from learners.drift.detector import ALARM, Detector, Watched, is_finite
+from learners.jit import kernel
 
 Mode = Literal["up", "down", "both"]
 
@@ -20,26 +22,26 @@ class State(NamedTuple):
     n: Ints
     total: Array
     up: Array
-    """m, its minimum, and the number and sum of the values up to there."""
+    """m, its minimum, and the number and sum of the values up to the minimum."""
     down: Array
-    """The same of the mirrored values."""
+    """The same for the mirrored values."""
 
 
 class PageHinkley(Detector):
-    """Choose it for rare alarms that are sure; λ says how much worse is worth one."""
+    """Choose it for rare and certain alarms; λ says how much worse is worth one."""
 
     kind: Literal["page-hinkley"] = "page-hinkley"
     rule = "m − min m > λ of m ← αm + x − x̄ − δ, and mirrored (Page, 1954)"
     delta: float = Field(default=0.005, ge=0.0, le=1e6)
-    """δ: a change of the mean that is no matter."""
+    """δ: a change of the mean to ignore."""
     lam: float = Field(default=50.0, gt=0.0, le=1e6)
-    """λ: what has to add up for an alarm."""
+    """λ: threshold of the sum for an alarm."""
     alpha: float = Field(default=1 - 0.0001, gt=0.0, le=1.0)
-    """α: what is kept of m with each value."""
+    """α: share of m that is kept at each value."""
     mode: Mode = "both"
-    """Whether a rise, a fall or both are looked for."""
+    """Which changes to detect: a rise, a fall or both."""
     warmup: int = Field(default=30, ge=1, le=2**31)
-    """The first value after which an alarm may come."""
+    """Number of the first value that may be an alarm."""
 
     def init(self) -> State:
         return State(np.zeros(1, np.int64), np.zeros(1), np.zeros(4), np.zeros(4))
@@ -48,42 +50,30 @@ class PageHinkley(Detector):
         sides = (self.mode != "down", self.mode != "up")
         return Watched(*_watch(state, self.delta, self.lam, self.alpha, sides, self.warmup, values))
 
-    def possible(self, state: State) -> bool:
+    def is_valid(self, state: State) -> bool:
         n, sides, most = state.n[0], (state.up, state.down), (1.0 + self.delta) * (state.n[0] + 1.0)
         counted = all(min(n, 1) <= side[2] <= n and 0.0 <= side[3] <= side[2] for side in sides)
         return (
-            finite(state)
+            is_finite(state)
             and bool(0.0 <= state.total[0] <= n and counted)
             and all(-most <= side[1] <= side[0] <= most for side in sides)
         )
 
     def score(self, state: State) -> float:
-        """The larger of both sums over λ."""
+        """The larger of both sums divided by λ."""
         up, down = float(state.up[0] - state.up[1]), float(state.down[0] - state.down[1])
         return min({"up": up, "down": down, "both": max(up, down)}[self.mode] / self.lam, 1.0)
 
 
 @kernel
-def _sum(side: Array, step: float, alpha: float, n: int, total: float) -> float:
-    """One value more in m; returns m − min m."""
-    side[0] = alpha * side[0] + step
-    if n == 1 or side[0] < side[1]:
-        side[1], side[2], side[3] = side[0], n, total
-    above: float = side[0] - side[1]
-    return above
-
-
-@kernel
-def _since(side: Array, n: int, total: float) -> float:
-    """Mean since the minimum minus that up to it."""
-    newer: float = (total - side[3]) / (n - side[2])
-    older: float = side[3] / side[2]
-    return newer - older
-
-
-@kernel
 def _watch(
-    state: State, delta: float, lam: float, alpha: float, sides: tuple[bool, bool], warmup: int, values: Array
+    state: State,
+    delta: float,
+    lam: float,
+    alpha: float,
+    sides: tuple[bool, bool],
+    warmup: int,
+    values: Array,
 ) -> tuple[Flags, Array]:
     n, total, up, down = state
     said, rise = np.zeros(values.size, np.uint8), np.zeros(values.size)
@@ -96,11 +86,29 @@ def _watch(
         if n[0] < warmup:
             continue
         if sides[0] and rose > lam:
-            said[t], rise[t] = ALARM, _since(up, n[0], total[0])
+            said[t], rise[t] = ALARM, _rise_since(up, n[0], total[0])
         elif sides[1] and fell > lam:
-            said[t], rise[t] = ALARM, _since(down, n[0], total[0])
+            said[t], rise[t] = ALARM, _rise_since(down, n[0], total[0])
         if said[t] == ALARM:
             n[0] = 0
             for part in (total, up, down):
                 part[:] = 0.0
     return said, rise
+
+
+@kernel
+def _sum(side: Array, step: float, alpha: float, n: int, total: float) -> float:
+    """Add one value to m. Return m − min m."""
+    side[0] = alpha * side[0] + step
+    if n == 1 or side[0] < side[1]:
+        side[1], side[2], side[3] = side[0], n, total
+    above: float = side[0] - side[1]
+    return above
+
+
+@kernel
+def _rise_since(side: Array, n: int, total: float) -> float:
+    """Mean since the minimum minus the mean up to it."""
+    newer: float = (total - side[3]) / (n - side[2])
+    older: float = side[3] / side[2]
+    return newer - older

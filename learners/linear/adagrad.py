@@ -1,4 +1,6 @@
-"""Gradient descent with a rate per feature (AdaGrad). Duchi, Hazan & Singer, JMLR 12 (2011), section 1.1, diagonal."""
+"""Gradient descent with a rate per feature (AdaGrad). Duchi, Hazan & Singer, JMLR 12 (2011),
+section 1.1, diagonal.
+"""
 
 import math
 from typing import Literal, NamedTuple
@@ -7,21 +9,21 @@ import numpy as np
 from pydantic import PositiveFloat
 
 from learners.batch import Array, Batch, Flags, Ints, Slots
-from learners.kernels import LARGEST_WEIGHT, kernel, row
-from learners.learner import DROPPED, MOVED
+from learners.jit import LARGEST_WEIGHT, kernel, row
+from learners.learner import DROPPED, MOVED, Capabilities
 from learners.linear.learner import WeighingLearner
 from learners.linear.weights import (
     NONE,
     Shape,
     Weights,
-    answer,
+    catch_up_row,
     count_hypothesis,
     dot,
     fresh_weights,
     is_plain,
     logistic,
     outputs,
-    settle_row,
+    reported_score,
 )
 
 
@@ -34,50 +36,58 @@ class State(NamedTuple):
 
 
 class Adagrad(WeighingLearner):
-    """Choose it for rare features beside frequent ones, with one rate to tune: each feature finds its own step.
+    """Choose it for rare features beside frequent ones, with one rate to tune: each feature finds
+    its own step.
 
-    The first step of every weight is eta; later ones fall with the root of the squared gradients seen there, so a rare
-    feature still moves when the frequent ones have settled. `logistic` gives log-odds; `hinge` leaves events beyond the
-    margin alone and is the choice when only the label counts. Simpler than ftrl, which adds exact zeros. Columns of
-    different units should be scaled first.
+    The first step of every weight is eta. Later steps fall with the root of the squared gradients
+    seen there, so a rare feature still moves when the frequent ones have settled. `logistic` gives
+    log-odds; `hinge` ignores events beyond the margin and is the choice when only the label counts.
+    It is simpler than ftrl, which adds exact zeros. Columns of different units should be scaled
+    first.
     """
 
     kind: Literal["adagrad"] = "adagrad"
     rule = "w_j −= η·g_j/(ε + √Σ g_j²)"
     loss: Literal["logistic", "hinge"] = "logistic"
-    """`logistic`: scores are log-odds; `hinge`: an event is learned only while its margin is below 1."""
+    """`logistic`: scores are log-odds; `hinge`: an event is learned only while its margin is
+    below 1."""
     eta: PositiveFloat = 0.1
     """First step of every weight."""
     epsilon: PositiveFloat = 1e-8
     """Added to the root of G, against a division by almost 0."""
 
     def fresh(self, dim: int, shape: Shape) -> State:
-        return State(fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(dim))
+        return State(
+            fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(dim)
+        )
 
-    def moves_always(self) -> bool:
-        return self.loss == "logistic"
+    @property
+    def capabilities(self) -> Capabilities:
+        return super().capabilities._replace(always_updates=self.loss == "logistic")
 
     def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
         return _learn(state.w, state.G, self.loss == "hinge", self.eta, self.epsilon, X, y)
 
 
 @kernel
-def _learn(w: Weights, G: Array, hinge: bool, eta: float, epsilon: float, X: Batch, y: Array) -> tuple[Array, Flags]:
+def _learn(
+    w: Weights, G: Array, hinge: bool, eta: float, epsilon: float, X: Batch, y: Array
+) -> tuple[Array, Flags]:
     scores, moved = outputs(y.size)
     averaged, plain = w.mode[0] != NONE, is_plain(w)
     v = w.v
     for t in range(y.size):
         j, x = row(X, t)
         s = w.scale[0] * dot(v, j, x)
-        scores[t] = s if plain else answer(w, j, x, s)
+        scores[t] = s if plain else reported_score(w, j, x, s)
         c = X.weights[t]
         if c == 0.0:
             continue
-        slope = -c * y[t] * _fall(y[t] * s, hinge)  # g = slope·x: importance multiplies it
+        slope = -c * y[t] * _fall(y[t] * s, hinge)  # g = slope·x; importance multiplies it
         moved[t] = _effect(v, G, j, x, slope, eta, epsilon)
         if moved[t] == MOVED:
             if averaged:
-                settle_row(w, j)
+                catch_up_row(w, j)
             for k in range(j.size):
                 slot, g = j[k], slope * x[k]
                 if g != 0.0:
@@ -90,21 +100,26 @@ def _learn(w: Weights, G: Array, hinge: bool, eta: float, epsilon: float, X: Bat
 
 @kernel
 def _fall(m: float, hinge: bool) -> float:
-    """How fast the loss falls at margin m: 1 or 0, or |p − t| without its cancellation."""
+    """Negative slope of the loss at margin m: 1 or 0, or |p − t| without cancellation."""
     if hinge:
         return 1.0 if m < 1.0 else 0.0
     return logistic(-m)
 
 
 @kernel
-def _effect(v: Array, G: Array, j: Slots, x: Array, slope: float, eta: float, epsilon: float) -> int:
-    """What the event will do."""
+def _effect(
+    v: Array, G: Array, j: Slots, x: Array, slope: float, eta: float, epsilon: float
+) -> int:
+    """MOVED, DROPPED or 0: what the event will do."""
     effect = 0
     for k in range(j.size):
         g = slope * x[k]
         if g != 0.0:
             effect = MOVED
             G_ = G[j[k]] + g * g
-            if not (G_ <= LARGEST_WEIGHT and abs(v[j[k]] - eta * g / (epsilon + math.sqrt(G_))) <= LARGEST_WEIGHT):
+            if not (
+                G_ <= LARGEST_WEIGHT
+                and abs(v[j[k]] - eta * g / (epsilon + math.sqrt(G_))) <= LARGEST_WEIGHT
+            ):
                 return DROPPED
     return effect

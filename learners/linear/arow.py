@@ -1,6 +1,7 @@
-"""Adaptive regularisation of weights (AROW). Crammer, Kulesza & Dredze, NIPS 2009, figure 1, diagonal.
+"""Adaptive regularisation of weights (AROW). Crammer, Kulesza & Dredze, NIPS 2009, figure 1,
+diagonal.
 
-Of what an event adds to the inverse of the covariance, `x·xᵀ/r`, only the diagonal is kept.
+An event adds `x·xᵀ/r` to the inverse of the covariance. Only the diagonal of it is kept.
 """
 
 from typing import Literal, NamedTuple
@@ -9,19 +10,19 @@ import numpy as np
 from pydantic import PositiveFloat
 
 from learners.batch import Array, Batch, Flags, Ints
-from learners.kernels import kernel, row
+from learners.jit import kernel, row
 from learners.linear.learner import WeighingLearner
 from learners.linear.variances import add_with_variance, variance
 from learners.linear.weights import (
     NONE,
     Shape,
     Weights,
-    answer,
     count_hypothesis,
     dot,
     fresh_weights,
     is_plain,
     outputs,
+    reported_score,
 )
 
 
@@ -36,18 +37,22 @@ class State(NamedTuple):
 class Arow(WeighingLearner):
     """Choose it for rare features beside frequent ones, and where some labels are wrong.
 
-    A weight that many events have shaped moves little, a new one moves far, so rare words or ids are learned from a
-    handful of events. No margin is forced, so a wrong label cannot throw the weights about as it does with pa. Since
-    variances only shrink, it settles: on a stream that goes on drifting, prefer a rule whose step stays, as pa1.
+    A weight that many events have shaped moves little and a new one moves far, so rare words or ids
+    are learned from a handful of events. No margin is enforced, so a wrong label cannot throw the
+    weights about as it does with pa. Variances only shrink, so it settles: on a stream that keeps
+    drifting, prefer a rule whose step stays, such as pa1.
     """
 
     kind: Literal["arow"] = "arow"
     rule = "on y·s < 1: w_j += k·y·σ_j·x_j, k = (1 − y·s)/(v + r), σ_j shrinks"
     r: PositiveFloat = 1.0
-    """Inertia: the larger, the less one event moves the weights and the slower their variances shrink."""
+    """Inertia: the larger, the less one event moves the weights and the slower their variances
+    shrink."""
 
     def fresh(self, dim: int, shape: Shape) -> State:
-        return State(fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(dim))
+        return State(
+            fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(dim)
+        )
 
     def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
         return _learn(state.w, state.gained, self.r, X, y)
@@ -60,7 +65,7 @@ def _learn(w: Weights, gained: Array, r: float, X: Batch, y: Array) -> tuple[Arr
     for t in range(y.size):
         j, x = row(X, t)
         s = w.scale[0] * dot(w.v, j, x)
-        scores[t] = s if plain else answer(w, j, x, s)
+        scores[t] = s if plain else reported_score(w, j, x, s)
         c = X.weights[t]
         if c == 0.0:
             continue

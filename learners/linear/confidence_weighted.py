@@ -1,9 +1,10 @@
-"""Soft confidence-weighted learning: SCW-I, SCW-II. Wang, Zhao & Hoi, ICML 2012, propositions 1 and 2, diagonal.
+"""Soft confidence-weighted learning: SCW-I, SCW-II. Wang, Zhao & Hoi, ICML 2012, propositions 1 and
+2, diagonal.
 
-Weights are normally distributed; an event should be right with probability η, i.e. have the margin φ·√v, φ = Φ⁻¹(η).
-Of what an event adds to the inverse of the covariance only the diagonal is kept. So an uncapped step ends on the margin
-`φ·√u` with the variance u that the full covariance would have; the diagonal keeps a larger one, unless the row has a
-single feature.
+Weights are normally distributed. An event should be right with probability η, i.e. have the margin
+φ·√v, φ = Φ⁻¹(η). Only the diagonal is kept of what an event adds to the inverse of the covariance.
+So an uncapped step ends on the margin `φ·√u` with the variance u that the full covariance would
+have. The diagonal has a larger variance, unless the row has a single feature.
 """
 
 import math
@@ -14,19 +15,19 @@ import numpy as np
 from pydantic import Field, PositiveFloat
 
 from learners.batch import Array, Batch, Flags, Ints
-from learners.kernels import kernel, row
+from learners.jit import kernel, row
 from learners.linear.learner import WeighingLearner
 from learners.linear.variances import add_with_variance, variance
 from learners.linear.weights import (
     NONE,
     Shape,
     Weights,
-    answer,
     count_hypothesis,
     dot,
     fresh_weights,
     is_plain,
     outputs,
+    reported_score,
 )
 
 
@@ -39,26 +40,34 @@ class State(NamedTuple):
 
 
 class SoftConfidence(WeighingLearner):
-    """What the two share."""
+    """Parameters that the two share."""
 
     eta: float = Field(default=0.9, gt=0.5, lt=1.0)
-    """The probability with which each event should be right: the nearer to 1, the wider the margin."""
+    """The probability with which each event should be right: the nearer to 1, the wider the
+    margin."""
     C: PositiveFloat = 1.0
-    """Price of an event that is not right with this probability: the smaller, the less a wrong label does."""
+    """Price of an event that is not right with this probability: the smaller, the less a wrong
+    label does."""
 
     def fresh(self, dim: int, shape: Shape) -> State:
-        return State(fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(dim))
+        return State(
+            fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(dim)
+        )
 
-    def _run(self, state: State, cap: float, slack: float, X: Batch, y: Array) -> tuple[Array, Flags]:
+    def _run(
+        self, state: State, cap: float, slack: float, X: Batch, y: Array
+    ) -> tuple[Array, Flags]:
         return _learn(state.w, state.gained, NormalDist().inv_cdf(self.eta), cap, slack, X, y)
 
 
 class SoftConfidence1(SoftConfidence):
-    """Choose it for sparse text or ids with labels that are mostly right: it learns fastest from few events.
+    """Choose it for sparse text or ids with labels that are mostly right: it learns fastest from
+    few events.
 
-    Each weight has a variance, as in AROW, and the margin asked for follows it: wide for features that are new, narrow
-    for those that are known, so a well known row is soon left alone. One event can do no more than C. Try eta from 0.6
-    to 0.95 and C from 0.01 to 10; where labels are wrong often, a smaller C, or AROW.
+    Each weight has a variance, as in AROW, and the required margin follows it: wide for new
+    features, narrow for known ones, so a well known row soon causes no updates. One event can do no
+    more than C. Try eta from 0.6 to 0.95 and C from 0.01 to 10. Where labels are often wrong, take
+    a smaller C, or AROW.
     """
 
     kind: Literal["scw1"] = "scw1"
@@ -71,8 +80,8 @@ class SoftConfidence1(SoftConfidence):
 class SoftConfidence2(SoftConfidence):
     """Choose it as scw1, where noise is everywhere: every step is softened, none is cut.
 
-    The price of a margin that is missed grows with its square, so C is a matter of degree and needs less tuning than
-    the cap of scw1; a label that is far off pulls harder than there.
+    The price of a missed margin grows with its square, so C is a matter of degree and needs less
+    tuning than the cap of scw1. A label that is far off pulls harder than in scw1.
     """
 
     kind: Literal["scw2"] = "scw2"
@@ -83,14 +92,19 @@ class SoftConfidence2(SoftConfidence):
 
 
 @kernel
-def _learn(w: Weights, gained: Array, phi: float, cap: float, slack: float, X: Batch, y: Array) -> tuple[Array, Flags]:
-    """One formula for the two: SCW-I has a cap and no slack, so n = v; SCW-II a slack of 1/(2C) and no cap."""
+def _learn(
+    w: Weights, gained: Array, phi: float, cap: float, slack: float, X: Batch, y: Array
+) -> tuple[Array, Flags]:
+    """One formula for the two: SCW-I has a cap and no slack, so n = v.
+
+    SCW-II has a slack of 1/(2C) and no cap.
+    """
     scores, moved = outputs(y.size)
     averaged, plain = w.mode[0] != NONE, is_plain(w)
     for t in range(y.size):
         j, x = row(X, t)
         s = w.scale[0] * dot(w.v, j, x)
-        scores[t] = s if plain else answer(w, j, x, s)
+        scores[t] = s if plain else reported_score(w, j, x, s)
         c = X.weights[t]
         if c == 0.0:
             continue
@@ -100,7 +114,8 @@ def _learn(w: Weights, gained: Array, phi: float, cap: float, slack: float, X: B
             k = min(c * cap, _step(m, v, v + slack / c, phi))  # importance multiplies C
             if k > 0.0:
                 kvphi = k * v * phi
-                inverse = (math.sqrt(kvphi * kvphi + 4.0 * v) + kvphi) / (2.0 * v)  # 1/√u, without its cancellation
+                # 1/√u, without cancellation
+                inverse = (math.sqrt(kvphi * kvphi + 4.0 * v) + kvphi) / (2.0 * v)
                 moved[t] = add_with_variance(w, gained, j, x, k * y[t], k * phi * inverse)
         if averaged:
             count_hypothesis(w, moved[t])
@@ -109,7 +124,9 @@ def _learn(w: Weights, gained: Array, phi: float, cap: float, slack: float, X: B
 
 @kernel
 def _step(m: float, v: float, n: float, phi: float) -> float:
-    """The root k of `m + k·n = φ·√u(k)`: proposition 2 with both sides divided by n, proposition 1 where n = v."""
+    """The root k of `m + k·n = φ·√u(k)`: proposition 2 with both sides divided by n, proposition
+    1 where n = v.
+    """
     part = phi * phi * v / n
     root = phi * math.sqrt(part * m * m * v / n + 4.0 * v * (1.0 + part))
     return (root - m * (2.0 + part)) / (2.0 * (n + phi * phi * v))

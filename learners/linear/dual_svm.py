@@ -1,7 +1,7 @@
 """The support vector machine by steps in its dual. Zhang, large margin Winnow methods, section 2.1.
 
-In a stream every event's dual variable starts at 0; a replay in several passes keeps it from pass to pass and nears the
-batch solution.
+In a stream the dual variable of every event starts at 0. A replay in several passes keeps it from
+pass to pass and approaches the batch solution.
 """
 
 from typing import Literal, NamedTuple
@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import PositiveFloat
 
 from learners.batch import Array, Batch, Flags, Ints
-from learners.kernels import LARGEST_WEIGHT, kernel, row, sq_norm
+from learners.jit import LARGEST_WEIGHT, kernel, row, sq_norm
 from learners.learner import DROPPED, MOVED
 from learners.linear.learner import DualLearner
 from learners.linear.weights import (
@@ -18,13 +18,16 @@ from learners.linear.weights import (
     Shape,
     Weights,
     add,
-    answer,
     count_hypothesis,
     dot,
     fresh_weights,
     is_plain,
     outputs,
+    reported_score,
 )
+
+AUTO = 0.0
+"""The value of eta that means `eta: auto` in the kernel."""
 
 
 class State(NamedTuple):
@@ -39,7 +42,8 @@ class DualSvm(DualLearner):
     kind: Literal["svm-dual"] = "svm-dual"
     rule = "a′ = clip(a + η·(1 − y·s), 0, C), w += (a′ − a)·y·x"
     eta: PositiveFloat | Literal["auto"] = 0.01
-    """Step of the dual variable; `auto`: 1/‖x‖², the best one for this row, which in a single pass is PA-I."""
+    """Step of the dual variable; `auto`: 1/‖x‖², the best one for this row, which in a single
+    pass is PA-I."""
     C: PositiveFloat = 1.0
     """The largest dual variable."""
 
@@ -50,18 +54,16 @@ class DualSvm(DualLearner):
         return _learn(state.w, AUTO if self.eta == "auto" else self.eta, self.C, X, y, duals)
 
 
-AUTO = 0.0
-"""The step that stands for `eta: auto` in the kernel."""
-
-
 @kernel
-def _learn(w: Weights, eta: float, C: float, X: Batch, y: Array, duals: Array) -> tuple[Array, Flags]:
+def _learn(
+    w: Weights, eta: float, C: float, X: Batch, y: Array, duals: Array
+) -> tuple[Array, Flags]:
     scores, moved = outputs(y.size)
     averaged, plain = w.mode[0] != NONE, is_plain(w)
     for t in range(y.size):
         j, x = row(X, t)
         s = w.scale[0] * dot(w.v, j, x)
-        scores[t] = s if plain else answer(w, j, x, s)
+        scores[t] = s if plain else reported_score(w, j, x, s)
         c = X.weights[t]
         if c == 0.0:
             continue

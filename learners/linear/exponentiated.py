@@ -1,8 +1,10 @@
-"""Winnow in the exponent, balanced: UWin, NWin and their large-margin forms LM-UWin, LM-NWin. Zhang, section 2.2.
+"""Winnow in the exponent, balanced: UWin, NWin and their large-margin forms LM-UWin, LM-NWin.
+Zhang, section 2.2.
 
-Over [x, −x] a feature has the weights μ·e^h and μ·e^(−h), so its effective weight is 2μ·sinh h and only the exponent h
-is kept. The normalised forms divide by Z = Σ cosh h over all slots, so that all weights sum to W. |h| is cut at 200. Z
-is summed by ranges of |h|: where a huge weight goes back to a small one, a single sum would keep its rounding error.
+Over [x, −x] a feature has the weights μ·e^h and μ·e^(−h). Its effective weight is 2μ·sinh h, so
+only the exponent h is kept. The normalised forms divide by Z = Σ cosh h over all slots, so that all
+weights sum to W. |h| is clipped at 200. Z is summed by ranges of |h|: in a single sum the rounding
+error of a huge weight would remain after the weight has shrunk.
 """
 
 import math
@@ -12,7 +14,7 @@ import numpy as np
 from pydantic import Field, PositiveFloat
 
 from learners.batch import Array, Batch, Flags, Ints, Slots
-from learners.kernels import LARGEST_WEIGHT, kernel, row
+from learners.jit import LARGEST_WEIGHT, kernel, row
 from learners.learner import DROPPED, MOVED, REWROTE
 from learners.linear.learner import DualLearner, WeighingLearner
 from learners.linear.weights import (
@@ -20,24 +22,27 @@ from learners.linear.weights import (
     SMALLEST_TICK,
     Shape,
     Weights,
-    answer,
+    catch_up,
+    catch_up_row,
     count_hypothesis,
     dot,
     fresh_weights,
     is_plain,
     outputs,
-    settle,
-    settle_row,
+    reported_score,
 )
 
 LARGEST_H = 200.0
-"""sinh of this is 4e86."""
+"""Largest exponent: sinh of it is 4e86."""
 
 RANGE = 5.0
 """Width of the ranges of |h| in which Z is summed."""
 
 RENEW = 65_536
-"""Updates after which the sums are taken afresh."""
+"""Updates after which the sums are recomputed."""
+
+MISTAKES = 0.0
+"""The value of C that means learning on mistakes, without dual variables."""
 
 
 class State(NamedTuple):
@@ -47,15 +52,15 @@ class State(NamedTuple):
     dropped: Ints
     h: Array
     moves: Ints
-    """Updates, by which Z is renewed."""
+    """Count of updates. It determines when Z is recomputed."""
     Z: Array
     """Sums of cosh h, one for each range of |h|; empty unless normalised."""
     held: Ints
-    """Slots in each range."""
+    """Number of slots in each range."""
 
 
 class Exponentiated(WeighingLearner):
-    """What the four share."""
+    """Parameters that the four share."""
 
     mu: float = Field(default=0.01, ge=1e-100, le=1e10)
     """Weight of each half of a feature at the start."""
@@ -66,19 +71,29 @@ class Exponentiated(WeighingLearner):
         Z[:1], held[:1] = dim, dim
         w = fresh_weights(dim, shape)
         w.scale[0] = self.weight_sum(dim) / dim
-        return State(w, np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(dim), np.zeros(1, np.int64), Z, held)
+        return State(
+            w,
+            np.zeros(1, np.int64),
+            np.zeros(1, np.int64),
+            np.zeros(dim),
+            np.zeros(1, np.int64),
+            Z,
+            held,
+        )
 
     def weight_sum(self, dim: int) -> float:
-        """What the weights of all halves sum to at the start, and for ever if normalised."""
+        """Sum of the weights of all halves at the start, and always if normalised."""
         return 2.0 * dim * self.mu
 
-    def _run(self, state: State, eta: float, C: float, X: Batch, y: Array, duals: Array) -> tuple[Array, Flags]:
+    def _run(
+        self, state: State, eta: float, C: float, X: Batch, y: Array, duals: Array
+    ) -> tuple[Array, Flags]:
         parts = (state.w, state.h, state.moves, state.Z, state.held)
         return _learn(*parts, self.weight_sum(state.h.size), eta, C, X, y, duals)
 
 
 class OnMistakes(Exponentiated):
-    """What UWin and NWin share."""
+    """Parameters that UWin and NWin share."""
 
     eta: PositiveFloat = 0.01
     """Step of the exponents on a mistake."""
@@ -88,7 +103,7 @@ class OnMistakes(Exponentiated):
 
 
 class LargeMargin(DualLearner, Exponentiated):
-    """What LM-UWin and LM-NWin share."""
+    """Parameters that LM-UWin and LM-NWin share."""
 
     eta: PositiveFloat = 0.1
     """Step of a dual variable; for many passes over the same rows rather 0.01."""
@@ -100,10 +115,10 @@ class LargeMargin(DualLearner, Exponentiated):
 
 
 class Normalised(Exponentiated):
-    """What NWin and LM-NWin share."""
+    """Parameters that NWin and LM-NWin share."""
 
     W: float | None = Field(default=None, ge=1e-100, le=1e100)
-    """What all weights, for and against, sum to; left out: 2·d·μ, as at the start without normalising."""
+    """Sum of all weights, for and against; left out: 2·d·μ, as at the start without normalising."""
 
     def weight_sum(self, dim: int) -> float:
         return super().weight_sum(dim) if self.W is None else self.W
@@ -117,14 +132,18 @@ class ExponentiatedWinnow(OnMistakes):
 
 
 class NormalisedWinnow(OnMistakes, Normalised):
-    """Choose it where scores should not grow with the number of mistakes; its labels are those of winnow-exp."""
+    """Choose it where scores should not grow with the number of mistakes; its labels are those
+    of winnow-exp.
+    """
 
     kind: Literal["winnow-norm"] = "winnow-norm"
     rule = "as winnow-exp, score W·Σ sinh(h_j)·x_j / Σ cosh(h_k)"
 
 
 class LargeMarginWinnow(LargeMargin):
-    """Choose it for text where labels are noisy: a margin as of an SVM, in weights of which few matter."""
+    """Choose it for text where labels are noisy: it has the margin of an SVM, with weights of
+    which few matter.
+    """
 
     kind: Literal["lm-winnow"] = "lm-winnow"
     rule = "score as winnow-exp; a′ = clip(a + η·(1 − y·s), 0, C), h_j += (a′ − a)·y·x_j"
@@ -135,10 +154,6 @@ class LargeMarginNormalisedWinnow(LargeMargin, Normalised):
 
     kind: Literal["lm-winnow-norm"] = "lm-winnow-norm"
     rule = "as lm-winnow with winnow-norm's score"
-
-
-MISTAKES = 0.0
-"""The C that stands for learning on mistakes, without dual variables."""
 
 
 @kernel
@@ -160,7 +175,7 @@ def _learn(
     for t in range(y.size):
         j, x = row(X, t)
         s = w.scale[0] * dot(w.v, j, x)
-        scores[t] = s if plain else answer(w, j, x, s)
+        scores[t] = s if plain else reported_score(w, j, x, s)
         c = X.weights[t]
         if c == 0.0:
             continue
@@ -178,7 +193,7 @@ def _learn(
             if C > MISTAKES:
                 duals[t] = a
             if averaged:
-                settle_row(w, j)
+                catch_up_row(w, j)
             _shift(w.v, h, Z, held, j, x, step)
             if normalised:
                 if moves[0] % RENEW == 0:
@@ -191,7 +206,10 @@ def _learn(
 
 @kernel
 def _shift(v: Array, h: Array, Z: Array, held: Ints, j: Slots, x: Array, step: float) -> None:
-    """`h += step·x`: μ·e^h is multiplied by e^(step·x) and μ·e^(−h) divided; each takes its share of Z along."""
+    """`h += step·x`: μ·e^h is multiplied by e^(step·x) and μ·e^(−h) divided by it.
+
+    Z changes with both.
+    """
     normalised = Z.size > 0
     for k in range(j.size):
         slot = j[k]
@@ -214,7 +232,7 @@ def _cosh(sinh: float) -> float:
 
 @kernel
 def _renew(v: Array, h: Array, Z: Array) -> None:
-    """Take the sums afresh, O(dim): rounding errors of many updates add up."""
+    """Recompute the sums in O(dim): rounding errors of many updates add up."""
     Z[:] = 0.0
     for slot in range(v.size):
         Z[int(abs(h[slot]) / RANGE)] += _cosh(v[slot])
@@ -230,11 +248,14 @@ def _total(Z: Array) -> float:
 
 @kernel
 def _rescale(w: Weights, scale: float) -> int:
-    """Put a new scale in place; where the clock of averaging would lose it, first set the clock back, O(dim)."""
+    """Set the scale.
+
+    If averaging's clock would lose it to rounding, reset the clock first, in O(dim).
+    """
     late = w.mode[0] != NONE and scale < SMALLEST_TICK * w.clock[0]
     if late:
         for slot in range(w.v.size):
-            settle(w, slot)
+            catch_up(w, slot)
             w.upto[slot] = 0.0
         w.clock[0] = 0.0
     w.scale[0] = scale

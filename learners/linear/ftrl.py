@@ -1,4 +1,6 @@
-"""Follow the regularised leader (FTRL-Proximal). McMahan et al., Ad Click Prediction, KDD 2013, algorithm 1."""
+"""Follow the regularised leader (FTRL-Proximal). McMahan et al., Ad Click Prediction, KDD 2013,
+algorithm 1.
+"""
 
 import math
 from typing import Literal, NamedTuple
@@ -7,31 +9,31 @@ import numpy as np
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from learners.batch import Array, Batch, Flags, Ints, Slots
-from learners.kernels import LARGEST_WEIGHT, kernel, row
-from learners.learner import DROPPED, MOVED
+from learners.jit import LARGEST_WEIGHT, kernel, row
+from learners.learner import DROPPED, MOVED, Capabilities
 from learners.linear.learner import WeighingLearner
 from learners.linear.weights import (
     NONE,
     Shape,
     Weights,
-    answer,
+    catch_up_row,
     count_hypothesis,
     dot,
     fresh_weights,
     is_plain,
     logistic,
     outputs,
-    settle_row,
+    reported_score,
 )
 
 
 class State(NamedTuple):
     w: Weights
-    """The weight that each z and n make, renewed when they change."""
+    """The weights made from z and n, recomputed when they change."""
     updates: Ints
     dropped: Ints
     z: Array
-    """Sum of the gradients, less what the past weights are worth as anchors."""
+    """Sum of the gradients, minus the proximal terms of the past weights."""
     n: Array
     """Sum of the squared gradients."""
 
@@ -39,9 +41,10 @@ class State(NamedTuple):
 class Ftrl(WeighingLearner):
     """Choose it for log-odds over very many sparse features of which few matter.
 
-    Logistic regression with a learning rate per feature that falls with the gradients seen there, so rare features are
-    learned quickly and frequent ones steadily; the standard for clicks. With lam1 above 0 a weight is exactly 0 until
-    the evidence for it passes lam1, so few weights are in use. Tune alpha first, then lam1.
+    Logistic regression with a learning rate per feature that falls with the gradients seen there,
+    so rare features are learned quickly and frequent ones steadily; the standard for clicks. With
+    lam1 above 0 a weight is exactly 0 until the evidence for it exceeds lam1, so few weights are in
+    use. Tune alpha first, then lam1.
     """
 
     kind: Literal["ftrl"] = "ftrl"
@@ -49,9 +52,10 @@ class Ftrl(WeighingLearner):
     alpha: PositiveFloat = 0.1
     """Learning rate."""
     beta: NonNegativeFloat = 1.0
-    """Tames the first steps of a feature: its rate is alpha / (beta + √n)."""
+    """Damps the first steps of a feature: its rate is alpha / (beta + √n)."""
     lam1: NonNegativeFloat = 0.0
-    """Weight of the sum of |w| in the objective: a weight whose |z| is not above it is exactly 0."""
+    """Weight of the sum of |w| in the objective: a weight whose |z| is not above it is exactly
+    0."""
     lam2: NonNegativeFloat = 0.0
     """Weight of half the squared norm in the objective."""
 
@@ -59,8 +63,9 @@ class Ftrl(WeighingLearner):
         zero = np.zeros(1, np.int64)
         return State(fresh_weights(dim, shape), zero, zero.copy(), np.zeros(dim), np.zeros(dim))
 
-    def moves_always(self) -> bool:
-        return True
+    @property
+    def capabilities(self) -> Capabilities:
+        return super().capabilities._replace(always_updates=True)
 
     def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
         return _learn(state.w, state.z, state.n, self.alpha, self.beta, self.lam1, self.lam2, X, y)
@@ -68,7 +73,15 @@ class Ftrl(WeighingLearner):
 
 @kernel
 def _learn(
-    w: Weights, z: Array, n: Array, alpha: float, beta: float, lam1: float, lam2: float, X: Batch, y: Array
+    w: Weights,
+    z: Array,
+    n: Array,
+    alpha: float,
+    beta: float,
+    lam1: float,
+    lam2: float,
+    X: Batch,
+    y: Array,
 ) -> tuple[Array, Flags]:
     scores, moved = outputs(y.size)
     averaged, plain = w.mode[0] != NONE, is_plain(w)
@@ -76,15 +89,16 @@ def _learn(
     for t in range(y.size):
         j, x = row(X, t)
         s = w.scale[0] * dot(v, j, x)
-        scores[t] = s if plain else answer(w, j, x, s)
+        scores[t] = s if plain else reported_score(w, j, x, s)
         c = X.weights[t]
         if c == 0.0:
             continue
-        slope = -c * y[t] * logistic(-y[t] * s)  # c·(p − t), without its cancellation; importance multiplies g
+        # c·(p − t), without cancellation; importance multiplies g
+        slope = -c * y[t] * logistic(-y[t] * s)
         moved[t] = _effect(v, z, n, j, x, slope, alpha, beta, lam1, lam2)
         if moved[t] == MOVED:
             if averaged:
-                settle_row(w, j)
+                catch_up_row(w, j)
             for k in range(j.size):
                 slot, g = j[k], slope * x[k]
                 if g * g > 0.0:
@@ -108,11 +122,11 @@ def _effect(
     lam1: float,
     lam2: float,
 ) -> int:
-    """What the event will do: an update of z and n counts as one, also where the weights stay 0."""
+    """What the event will do. An update of z and n counts as one, even where the weights stay 0."""
     effect = 0
     for k in range(j.size):
         slot, g = j[k], slope * x[k]
-        if g * g > 0.0:  # so that n > 0 wherever a weight is made
+        if g * g > 0.0:  # so that n > 0 wherever a weight is computed
             effect = MOVED
             z_, n_ = _sums(z[slot], n[slot], v[slot], g, alpha)
             if not (abs(z_) <= LARGEST_WEIGHT and n_ <= LARGEST_WEIGHT):
@@ -131,7 +145,7 @@ def _sums(z: float, n: float, w: float, g: float, alpha: float) -> tuple[float, 
 
 @kernel
 def _weight(z: float, n: float, alpha: float, beta: float, lam1: float, lam2: float) -> float:
-    """The least of `z·w + ½((β + √n)/α + λ2)·w² + λ1·|w|`, n > 0."""
+    """The minimiser of `z·w + ½((β + √n)/α + λ2)·w² + λ1·|w|`, n > 0."""
     if abs(z) <= lam1:
         return 0.0
     return -alpha * (z - math.copysign(lam1, z)) / (beta + math.sqrt(n) + alpha * lam2)

@@ -1,9 +1,11 @@
-"""Passive-Aggressive learning within an L1 ball. Regularised PA, section 3, eq. 3.10, with no QP package.
+"""Passive-Aggressive learning within an L1 ball. Regularised PA, section 3, eq. 3.10, with no QP
+package.
 
-By the conditions of Karush, Kuhn and Tucker the new weights are soft(w + τ·y·x, λ): a step, then every weight drawn
-towards 0 by λ. For a given τ, λ is that of the projection onto the ball; the margin then never falls in τ and is linear
-between two changes of sign or support, so τ is found by Newton steps from piece to piece, within a bracket that every
-third step halves. The last piece is solved exactly. An update that the ball cuts is O(dim).
+By the Karush-Kuhn-Tucker conditions the new weights are soft(w + τ·y·x, λ): a step, then every
+weight moves towards 0 by λ. For a given τ, λ is that of the projection onto the ball. The margin
+then never falls in τ and is linear between two changes of sign or support. So τ is found by Newton
+steps from piece to piece, within a bracket that every third step halves. The last piece is solved
+exactly. An update that the ball cuts costs O(dim).
 """
 
 from typing import Literal, NamedTuple
@@ -12,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from learners.batch import Array, Batch, Flags, Ints, Slots
-from learners.kernels import LARGEST_WEIGHT, kernel, row, sq_norm
+from learners.jit import LARGEST_WEIGHT, kernel, row, sq_norm
 from learners.learner import MOVED, REWROTE
 from learners.linear.learner import LinearLearner
 from learners.linear.passive_aggressive import UpdateOn
@@ -21,28 +23,28 @@ from learners.linear.weights import (
     RENEWAL,
     Shape,
     Weights,
-    answer,
+    catch_up,
     count_hypothesis,
     dot,
     fresh_weights,
     is_plain,
     outputs,
     put,
-    settle,
+    reported_score,
 )
 
 DOUBLINGS = 60
-"""Beyond this, w is lost in the rounding of w + τ·y·x."""
+"""Doublings of τ. Beyond this, w is lost in the rounding of w + τ·y·x."""
 
 STEPS = 200
-"""Every third halves the bracket: 66 times, more than a float64 has digits."""
+"""Newton steps. Every third one halves the bracket: 66 times, more than a float64 has digits."""
 
 NO_ROOT = -1.0
 
 
 class State(NamedTuple):
     w: Weights
-    """Its scale stays 1."""
+    """The scale stays 1."""
     updates: Ints
     dropped: Ints
     """Stays 0: every weight is within β."""
@@ -56,16 +58,19 @@ class L1PassiveAggressive(LinearLearner):
     kind: Literal["pa-l1"] = "pa-l1"
     rule = "nearest w with y·w·x ≥ 1 and ‖w‖₁ ≤ β"
     beta: float = Field(default=10.0, gt=0.0, le=LARGEST_WEIGHT)
-    """Radius: the sum of absolute weights never passes it."""
+    """Radius: the sum of absolute weights never exceeds it."""
     update_on: UpdateOn = "mistake"
-    """`margin`: whenever the margin is not reached; `mistake`: only when the sign is wrong, as the bound needs."""
+    """`margin`: whenever the margin is not reached; `mistake`: only when the sign is wrong, as
+    the bound requires."""
 
     def fresh(self, dim: int, shape: Shape) -> State:
         zero = np.zeros(1, np.int64)
         return State(fresh_weights(dim, shape), zero, zero.copy(), np.zeros(1))
 
     def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
-        return _learn(state.w, state.l1, int(state.updates[0]), self.beta, self.update_on == "mistake", X, y)
+        return _learn(
+            state.w, state.l1, int(state.updates[0]), self.beta, self.update_on == "mistake", X, y
+        )
 
 
 @kernel
@@ -77,7 +82,7 @@ def _learn(
     for t in range(y.size):
         j, x = row(X, t)
         s = dot(w.v, j, x)
-        scores[t] = s if plain else answer(w, j, x, s)
+        scores[t] = s if plain else reported_score(w, j, x, s)
         if X.weights[t] == 0.0:
             continue
         norm = sq_norm(x)
@@ -118,14 +123,16 @@ def _sum_of_sizes(v: Array) -> float:
 
 @kernel
 def _step_within(w: Weights, j: Slots, x: Array, label: float, tau: float, beta: float) -> None:
-    """The nearest weights on the surface of the ball that reach the margin; τ is the plain PA step's."""
+    """Move to the nearest weights on the ball's surface that reach the margin. τ is that of the
+    plain PA step.
+    """
     top = 0
     for k in range(x.size):
         if abs(x[k]) > abs(x[top]):
             top = k
-    slots, a, z = _gathered(w.v, j, x, label)
+    slots, a, z = _gather(w.v, j, x, label)
     tau = _root(a, z, tau, beta) if beta * abs(x[top]) > 1.0 else NO_ROOT
-    if tau == NO_ROOT:  # no point of the ball has more margin than its corner
+    if tau == NO_ROOT:  # no point of the ball has a larger margin than its corner
         _put_corner(w, j[top], beta if label * x[top] > 0.0 else -beta)
         return
     lam = _projection(a, z, tau, beta)
@@ -135,22 +142,25 @@ def _step_within(w: Weights, j: Slots, x: Array, label: float, tau: float, beta:
     total = _sum_of_sizes(a)
     shrink = beta / total if total > beta else 1.0  # u − λ may have lost digits
     for k in range(a.size):
-        settle(w, slots[k])
+        catch_up(w, slots[k])
         w.v[slots[k]] = shrink * a[k]
 
 
 @kernel
 def _put_corner(w: Weights, slot: int, weight: float) -> None:
-    """This weight alone."""
+    """Set this weight, and all others to 0."""
     for k in range(w.v.size):
         if w.v[k] != 0.0 or k == slot:
-            settle(w, k)
+            catch_up(w, k)
             w.v[k] = weight if k == slot else 0.0
 
 
 @kernel
-def _gathered(v: Array, j: Slots, x: Array, label: float) -> tuple[Ints, Array, Array]:
-    """Slots where w or x is not 0, with a = w and z = y·x there: the others stay 0 whatever τ and λ."""
+def _gather(v: Array, j: Slots, x: Array, label: float) -> tuple[Ints, Array, Array]:
+    """Slots where w or x is not 0, with a = w and z = y·x there.
+
+    The others stay 0 for any τ and λ.
+    """
     whole = np.zeros(v.size)
     for k in range(j.size):
         whole[j[k]] = label * x[k]
@@ -168,9 +178,10 @@ def _gathered(v: Array, j: Slots, x: Array, label: float) -> tuple[Ints, Array, 
 
 @kernel
 def _projection(a: Array, z: Array, tau: float, beta: float) -> float:
-    """λ of the projection of u = a + τ·z onto the ball (Michelot): λ over the sizes above the last λ, until none falls.
+    """λ of the projection of u = a + τ·z onto the ball (Michelot): recompute λ over the sizes above
+    the last λ until none is below.
 
-    The count of sizes falls in every round, so the rounds end, and there is no sorting.
+    The count of sizes falls in every round, so the rounds end. Nothing is sorted.
     """
     lam, last = 0.0, a.size + 1
     while True:
@@ -187,10 +198,11 @@ def _projection(a: Array, z: Array, tau: float, beta: float) -> float:
 
 @kernel
 def _piece(a: Array, z: Array, tau: float, lam: float, beta: float) -> tuple[float, float]:
-    """The margin m = z·soft(a + τ·z, λ), and the τ at which the piece that it lies on has margin 1 and norm β.
+    """The margin m = z·soft(a + τ·z, λ), and the τ at which the piece that it lies on has margin 1
+    and norm β.
 
-    With the support A and signs g of the piece: Σ_A z(a + τz − λg) = 1 and Σ_A g(a + τz − λg) = β. Equal sums for equal
-    pieces, bit for bit: so a τ that is its own root is on its own piece.
+    With the support A and signs g of the piece: Σ_A z(a + τz − λg) = 1 and Σ_A g(a + τz − λg) = β.
+    Equal pieces have equal sums, bit for bit. So a τ that equals its root is on its own piece.
     """
     margin, count, za, ga, gz = 0.0, 0, 0.0, 0.0, 0.0
     for k in range(a.size):
@@ -211,14 +223,17 @@ def _piece(a: Array, z: Array, tau: float, lam: float, beta: float) -> tuple[flo
             off = (z[k] if u > 0.0 else -z[k]) - mean
             size += z[k] * z[k]
             spread += off * off
-    if spread <= 1e-24 * size:  # all |z| are the same: the margin does not change on this piece
+    if spread <= 1e-24 * size:  # all |z| are equal: the margin is constant on this piece
         return margin, NO_ROOT
     return margin, (1.0 - za - mean * (beta - ga)) / spread
 
 
 @kernel
 def _root(a: Array, z: Array, tau: float, beta: float) -> float:
-    """The τ at which the margin is 1 on the ball's surface, from the plain step's; none if rounding hides it."""
+    """The τ at which the margin is 1 on the ball's surface, searched from that of the plain step.
+
+    NO_ROOT if rounding hides it.
+    """
     lower, upper = 0.0, tau
     margin, root = _piece(a, z, upper, _projection(a, z, upper, beta), beta)
     for _ in range(DOUBLINGS):

@@ -1,7 +1,8 @@
-"""NORMA: stochastic gradient descent on the regularised hinge loss. The peer of regularised PA (L1/L2), section 4.
+"""NORMA: stochastic gradient descent on the regularised hinge loss. The peer of regularised PA
+(L1/L2), section 4.
 
-The bias is a feature like any other and shrinks with the rest. An event so important that its rate times λ passes 1
-shrinks the old weights to 0 and no further.
+The bias is a feature like any other and shrinks with the rest. If an event is so important that its
+rate times λ exceeds 1, it shrinks the old weights to 0 and no further.
 """
 
 import math
@@ -11,14 +12,13 @@ import numpy as np
 from pydantic import NonNegativeFloat, PositiveFloat, model_validator
 
 from learners.batch import Array, Batch, Flags, Ints
-from learners.kernels import kernel, row
-from learners.learner import DROPPED, MOVED
+from learners.jit import kernel, row
+from learners.learner import DROPPED, MOVED, Capabilities
 from learners.linear.learner import WeighingLearner
 from learners.linear.weights import (
     NONE,
     Shape,
     Weights,
-    answer,
     count_hypothesis,
     dot,
     fits,
@@ -26,6 +26,7 @@ from learners.linear.weights import (
     is_plain,
     outputs,
     put,
+    reported_score,
     scale_all,
 )
 
@@ -35,7 +36,7 @@ class State(NamedTuple):
     updates: Ints
     dropped: Ints
     events: Ints
-    """The number of events learned."""
+    """Number of events learned."""
 
 
 class Norma(WeighingLearner):
@@ -48,35 +49,43 @@ class Norma(WeighingLearner):
     lam: PositiveFloat = 1e-4
     """Weight of the squared norm in the objective: every event shrinks all weights."""
     rho: NonNegativeFloat = 1.0
-    """The margin that every event should pass."""
+    """The margin that every event should exceed."""
 
     @model_validator(mode="after")
-    def _sensible(self) -> Self:
+    def _check(self) -> Self:
         if not self.eta * self.lam < 1.0:
             raise ValueError(
-                f"eta·lam is {self.eta * self.lam:g}, so the first event would turn the weights round: "
-                "it must be below 1"
+                f"eta·lam is {self.eta * self.lam:g}, so the first event would reverse the "
+                "weights: it must be below 1"
             )
         return self
 
     def fresh(self, dim: int, shape: Shape) -> State:
-        return State(fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
+        return State(
+            fresh_weights(dim, shape),
+            np.zeros(1, np.int64),
+            np.zeros(1, np.int64),
+            np.zeros(1, np.int64),
+        )
 
-    def moves_always(self) -> bool:
-        return True
+    @property
+    def capabilities(self) -> Capabilities:
+        return super().capabilities._replace(always_updates=True)
 
     def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
         return _learn(state.w, state.events, self.eta, self.lam, self.rho, X, y)
 
 
 @kernel
-def _learn(w: Weights, events: Ints, eta: float, lam: float, rho: float, X: Batch, y: Array) -> tuple[Array, Flags]:
+def _learn(
+    w: Weights, events: Ints, eta: float, lam: float, rho: float, X: Batch, y: Array
+) -> tuple[Array, Flags]:
     scores, moved = outputs(y.size)
     averaged, plain = w.mode[0] != NONE, is_plain(w)
     for t in range(y.size):
         j, x = row(X, t)
         s = w.scale[0] * dot(w.v, j, x)
-        scores[t] = s if plain else answer(w, j, x, s)
+        scores[t] = s if plain else reported_score(w, j, x, s)
         c = X.weights[t]
         if c == 0.0:
             continue

@@ -1,6 +1,8 @@
-"""Passive-Aggressive learning: PA, PA-I, PA-II. McKenna's thesis, section 3.1.3; Carvalho & Cohen, KDD 2006, eq. 1.
+"""Passive-Aggressive learning: PA, PA-I, PA-II. McKenna's thesis, section 3.1.3; Carvalho & Cohen,
+KDD 2006, eq. 1.
 
-The bias is a feature like any other, so it is in ‖x‖² and an uncapped step ends exactly on the margin.
+The bias is a feature like any other, so it is in ‖x‖² and an uncapped step ends exactly on the
+margin.
 """
 
 import math
@@ -10,14 +12,14 @@ import numpy as np
 from pydantic import PositiveFloat
 
 from learners.batch import Array, Batch, Flags, Ints
-from learners.kernels import kernel, row, sq_norm
+from learners.jit import kernel, row, sq_norm
 from learners.learner import DROPPED, MOVED
 from learners.linear.learner import LinearLearner, WeighingLearner
 from learners.linear.weights import (
     NONE,
     Shape,
     Weights,
-    answer,
+    catch_up_row,
     count_hypothesis,
     dot,
     fits,
@@ -25,13 +27,16 @@ from learners.linear.weights import (
     is_plain,
     move,
     outputs,
-    settle_row,
+    reported_score,
 )
 
 UpdateOn = Literal["margin", "mistake"]
 
 FADING = 2.0 ** (-1.0 / 1000.0)
-"""`C: auto` looks back with a half-life of 1,000 events."""
+"""Factor per event: `C: auto` looks back with a half-life of 1,000 events."""
+
+AUTO = 0.0
+"""The cap that means `C: auto` in the kernel."""
 
 
 class State(NamedTuple):
@@ -43,7 +48,7 @@ class State(NamedTuple):
 
 
 class Margin(LinearLearner):
-    """What the three share."""
+    """Parameters that the three share."""
 
     epsilon: PositiveFloat = 1.0
     """The margin that every event should reach."""
@@ -51,11 +56,25 @@ class Margin(LinearLearner):
     """`margin`: whenever the margin is not reached; `mistake`: only when the sign is wrong."""
 
     def fresh(self, dim: int, shape: Shape) -> State:
-        return State(fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1))
+        return State(
+            fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1)
+        )
 
-    def _run(self, state: State, cap: float, slack: float, X: Batch, y: Array) -> tuple[Array, Flags]:
-        weighs = isinstance(self, WeighingLearner)
-        return _learn(state.w, state.fading, self.epsilon, self.update_on == "mistake", cap, slack, weighs, X, y)
+    def _run(
+        self, state: State, cap: float, slack: float, X: Batch, y: Array
+    ) -> tuple[Array, Flags]:
+        uses_weights = isinstance(self, WeighingLearner)
+        return _learn(
+            state.w,
+            state.fading,
+            self.epsilon,
+            self.update_on == "mistake",
+            cap,
+            slack,
+            uses_weights,
+            X,
+            y,
+        )
 
 
 class PassiveAggressive(Margin):
@@ -74,7 +93,8 @@ class PassiveAggressive1(Margin, WeighingLearner):
     kind: Literal["pa1"] = "pa1"
     rule = "as pa, τ = min(C, (ε − y·s)/‖x‖²)"
     C: PositiveFloat | Literal["auto"] = 1.0
-    """The largest step; `auto`: smaller the more often the learner errs, 10^(−6·min(e, ½)) with its recent error e."""
+    """The largest step; `auto`: smaller the more often the learner errs, 10^(−6·min(e, ½)) with
+    its recent error e."""
 
     def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
         return self._run(state, AUTO if self.C == "auto" else self.C, 0.0, X, y)
@@ -92,10 +112,6 @@ class PassiveAggressive2(Margin, WeighingLearner):
         return self._run(state, np.inf, 0.5 / self.C, X, y)
 
 
-AUTO = 0.0
-"""The cap that stands for `C: auto` in the kernel."""
-
-
 @kernel
 def _learn(
     w: Weights,
@@ -104,21 +120,21 @@ def _learn(
     mistakes_only: bool,
     cap: float,
     slack: float,
-    weighs: bool,
+    uses_weights: bool,
     X: Batch,
     y: Array,
 ) -> tuple[Array, Flags]:
-    """One formula for the three: PA has no cap and no slack, PA-I a cap, PA-II a slack of 1/(2C)."""
+    """One formula for the three: only PA-I has a cap, only PA-II a slack of 1/(2C)."""
     scores, moved = outputs(y.size)
     averaged, plain = w.mode[0] != NONE, is_plain(w)
     v, scale = w.v, w.scale[0]
     for t in range(y.size):
         j, x = row(X, t)
         s = scale * dot(v, j, x)
-        scores[t] = s if plain else answer(w, j, x, s)
+        scores[t] = s if plain else reported_score(w, j, x, s)
         if X.weights[t] == 0.0:
             continue
-        c = X.weights[t] if weighs else 1.0
+        c = X.weights[t] if uses_weights else 1.0
         loss = max(0.0, epsilon - y[t] * s)
         norm = sq_norm(x)
         if loss > 0.0 and norm > 0.0 and not (mistakes_only and y[t] * s > 0.0):
@@ -127,7 +143,7 @@ def _learn(
             moved[t] = DROPPED
             if fits(v, scale, j, x, tau * y[t]):
                 if averaged:
-                    settle_row(w, j)
+                    catch_up_row(w, j)
                 move(v, scale, j, x, tau * y[t])
                 moved[t] = MOVED
         if cap == AUTO:

@@ -1,4 +1,6 @@
-"""The perceptron. Carvalho & Cohen, KDD 2006, section 2.1; McKenna's thesis, algorithm 2 (own bias)."""
+"""The perceptron. Carvalho & Cohen, KDD 2006, section 2.1; McKenna's thesis, algorithm 2 (own
+bias).
+"""
 
 import math
 from typing import Literal, NamedTuple
@@ -7,7 +9,7 @@ import numpy as np
 from pydantic import PositiveFloat
 
 from learners.batch import BIAS, Array, Batch, Flags, Ints
-from learners.kernels import LARGEST_WEIGHT, kernel, row, sq_norm
+from learners.jit import LARGEST_WEIGHT, kernel, row, sq_norm
 from learners.learner import DROPPED, MOVED, Layout
 from learners.linear.learner import WeighingLearner
 from learners.linear.weights import (
@@ -15,13 +17,13 @@ from learners.linear.weights import (
     Shape,
     Weights,
     add,
-    answer,
+    catch_up,
     count_hypothesis,
     dot,
     fresh_weights,
     is_plain,
     outputs,
-    settle,
+    reported_score,
 )
 
 
@@ -44,11 +46,15 @@ class Perceptron(WeighingLearner):
     """`r2`: the thesis's own bias, which moves by η·y·R² and is outside the norm."""
 
     def fresh(self, dim: int, shape: Shape) -> State:
-        return State(fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1))
+        return State(
+            fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1)
+        )
 
-    def settled(self, layout: Layout) -> "Perceptron":
+    def bind(self, layout: Layout) -> "Perceptron":
         if self.bias == "r2" and not layout.bias:
-            raise ValueError("perceptron with bias: r2 keeps its bias in slot 0: set features.bias to true")
+            raise ValueError(
+                "perceptron with bias: r2 keeps its bias in slot 0: set features.bias to true"
+            )
         return self
 
     def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
@@ -56,13 +62,15 @@ class Perceptron(WeighingLearner):
 
 
 @kernel
-def _learn(w: Weights, radius: Array, eta: float, own_bias: bool, X: Batch, y: Array) -> tuple[Array, Flags]:
+def _learn(
+    w: Weights, radius: Array, eta: float, own_bias: bool, X: Batch, y: Array
+) -> tuple[Array, Flags]:
     scores, moved = outputs(y.size)
     averaged, plain = w.mode[0] != NONE, is_plain(w)
     for t in range(y.size):
         j, x = row(X, t)
         s = w.scale[0] * dot(w.v, j, x)
-        scores[t] = s if plain else answer(w, j, x, s)
+        scores[t] = s if plain else reported_score(w, j, x, s)
         c = X.weights[t]
         if c == 0.0:
             continue
@@ -76,7 +84,7 @@ def _learn(w: Weights, radius: Array, eta: float, own_bias: bool, X: Batch, y: A
             elif abs(w.v[BIAS] + step * radius[0] * radius[0]) <= LARGEST_WEIGHT:
                 moved[t] = add(w, j, x, step)
                 if moved[t] == MOVED:
-                    settle(w, BIAS)
+                    catch_up(w, BIAS)
                     w.v[BIAS] += step * radius[0] * radius[0]  # alg. 2: b += η·y·R²
             else:
                 moved[t] = DROPPED

@@ -1,8 +1,9 @@
-"""Passive-Aggressive learning with small weights. Regularised PA (L1/L2), lemmas 3.1 (`pa-l2obj`) and 3.2 (`pa-l2`).
+"""Passive-Aggressive learning with small weights. Regularised PA (L1/L2), lemmas 3.1 (`pa-l2obj`)
+and 3.2 (`pa-l2`).
 
-Both are `w = (w + τ·y·x)/Z` with `τ = (Z − y·s)/‖x‖²`, which ends on the margin; they differ in the divisor Z. Where no
-weights of the ball reach the margin, `pa-l2` takes those with the least loss; this costs O(dim), and needs rows with
-‖x‖ ≤ 1/β.
+Both are `w = (w + τ·y·x)/Z` with `τ = (Z − y·s)/‖x‖²`, which ends on the margin. They differ in the
+divisor Z. Where no weights of the ball reach the margin, `pa-l2` takes those with the least loss.
+This costs O(dim) and happens only for rows with ‖x‖ ≤ 1/β.
 """
 
 import math
@@ -12,7 +13,7 @@ import numpy as np
 from pydantic import PositiveFloat
 
 from learners.batch import Array, Batch, Flags, Ints, Slots
-from learners.kernels import LARGEST_WEIGHT, kernel, row, sq_norm
+from learners.jit import LARGEST_WEIGHT, kernel, row, sq_norm
 from learners.learner import DROPPED, MOVED
 from learners.linear.learner import LinearLearner
 from learners.linear.passive_aggressive import UpdateOn
@@ -21,13 +22,13 @@ from learners.linear.weights import (
     RENEWAL,
     Shape,
     Weights,
-    answer,
     count_hypothesis,
     dot,
     fresh_weights,
     is_plain,
     outputs,
     put,
+    reported_score,
     scale_all,
     sq_norm_of,
 )
@@ -42,21 +43,28 @@ class State(NamedTuple):
 
 
 class Regularised(LinearLearner):
-    """What the two share."""
+    """Parameters that the two share."""
 
     update_on: UpdateOn = "mistake"
-    """`mistake`: only when the sign is wrong, as the paper's bounds need; `margin`: whenever the margin 1 is missed."""
+    """`mistake`: only when the sign is wrong, as the paper's bounds require; `margin`: whenever
+    the margin 1 is missed."""
 
     def fresh(self, dim: int, shape: Shape) -> State:
-        return State(fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1))
+        return State(
+            fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1)
+        )
 
-    def _run(self, state: State, divisor: float, radius: float, X: Batch, y: Array) -> tuple[Array, Flags]:
+    def _run(
+        self, state: State, divisor: float, radius: float, X: Batch, y: Array
+    ) -> tuple[Array, Flags]:
         mistakes_only = self.update_on == "mistake"
         return _learn(state.w, state.length, state.updates[0], mistakes_only, divisor, radius, X, y)
 
 
 class ObjectivePassiveAggressive(Regularised):
-    """Choose it where the concept drifts: every update makes what was learned before it count a little less."""
+    """Choose it where the concept drifts: every update makes what was learned before it count a
+    little less.
+    """
 
     kind: Literal["pa-l2obj"] = "pa-l2obj"
     rule = "least ½‖w − w_t‖² + α/2·‖w‖² with y·w·x ≥ 1"
@@ -68,12 +76,15 @@ class ObjectivePassiveAggressive(Regularised):
 
 
 class BallPassiveAggressive(Regularised):
-    """Choose it where the concept drifts and no feature should weigh too much: it forgets once the ball is full."""
+    """Choose it where the concept drifts and no feature should weigh too much: it forgets once
+    the ball is full.
+    """
 
     kind: Literal["pa-l2"] = "pa-l2"
     rule = "nearest w with y·w·x ≥ 1 and ‖w‖ ≤ β"
     beta: PositiveFloat = 10.0
-    """Radius of the ball that the weights stay in; above 1 the margin is within reach of every row with the bias."""
+    """Radius of the ball that the weights stay in; above 1 the margin is within reach of every
+    row with the bias."""
 
     def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
         return self._run(state, 1.0, self.beta, X, y)
@@ -95,7 +106,7 @@ def _learn(
     for t in range(y.size):
         j, x = row(X, t)
         s = w.scale[0] * dot(w.v, j, x)
-        scores[t] = s if plain else answer(w, j, x, s)
+        scores[t] = s if plain else reported_score(w, j, x, s)
         if X.weights[t] == 0.0:
             continue
         norm = sq_norm(x)
@@ -121,7 +132,7 @@ def _step(
     s: float,
     label: float,
 ) -> int:
-    """`divisor` is the least Z, and no limit to the norm is an infinite radius."""
+    """`divisor` is the smallest Z. An infinite radius means no limit to the norm."""
     room = radius * radius * norm - 1.0
     if room <= 0.0:  # the margin is out of reach
         if not radius * radius <= LARGEST_WEIGHT:
@@ -130,9 +141,11 @@ def _step(
         put(w, j, x, radius * label / math.sqrt(norm))
         length[0] = radius * radius
         return MOVED | folded
-    beside = max(0.0, length[0] * norm - s * s)  # ‖x‖² times the squared part of w at a right angle to x
+    # ‖x‖² times the squared part of w orthogonal to x
+    beside = max(0.0, length[0] * norm - s * s)
     Z = max(divisor, math.sqrt(beside / room))  # lemma 3.2; lemma 3.1: 1 + α
-    new = (beside / Z / Z + 1.0) / norm  # ‖w‖²: that part shrinks, and the part along x ends on the margin
+    # ‖w‖²: the orthogonal part shrinks, and the part along x ends on the margin
+    new = (beside / Z / Z + 1.0) / norm
     if not new <= LARGEST_WEIGHT:
         return DROPPED
     tau = (Z - label * s) / norm

@@ -1,6 +1,6 @@
 """Logistic regression by stochastic gradient descent. Bollegala, dynamic feature scaling, eq. 8–12.
 
-The rule has its own bias b, which is never shrunk: it lives in slot 0.
+The rule has a bias b, which is never shrunk. It is in slot 0.
 """
 
 from typing import Literal, NamedTuple
@@ -9,14 +9,13 @@ import numpy as np
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from learners.batch import Array, Batch, Flags, Ints
-from learners.kernels import kernel, row
-from learners.learner import DROPPED, MOVED, Layout
+from learners.jit import kernel, row
+from learners.learner import DROPPED, MOVED, Capabilities, Layout
 from learners.linear.learner import WeighingLearner
 from learners.linear.weights import (
     NONE,
     Shape,
     Weights,
-    answer,
     count_hypothesis,
     dot,
     fits,
@@ -25,6 +24,7 @@ from learners.linear.weights import (
     logistic,
     outputs,
     put,
+    reported_score,
     shrink_all_but_bias,
 )
 
@@ -50,12 +50,18 @@ class SgdLog(WeighingLearner):
     """N: the rate is halved after N events; the paper's runs take the number of training rows."""
 
     def fresh(self, dim: int, shape: Shape) -> State:
-        return State(fresh_weights(dim, shape), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
+        return State(
+            fresh_weights(dim, shape),
+            np.zeros(1, np.int64),
+            np.zeros(1, np.int64),
+            np.zeros(1, np.int64),
+        )
 
-    def moves_always(self) -> bool:
-        return True
+    @property
+    def capabilities(self) -> Capabilities:
+        return super().capabilities._replace(always_updates=True)
 
-    def settled(self, layout: Layout) -> "SgdLog":
+    def bind(self, layout: Layout) -> "SgdLog":
         if not layout.bias:
             raise ValueError("sgd-log keeps its bias in slot 0: set features.bias to true")
         return self
@@ -73,7 +79,7 @@ def _learn(
     for t in range(y.size):
         j, x = row(X, t)
         s = w.scale[0] * dot(w.v, j, x)
-        scores[t] = s if plain else answer(w, j, x, s)
+        scores[t] = s if plain else reported_score(w, j, x, s)
         c = X.weights[t]
         if c == 0.0:
             continue
@@ -81,7 +87,9 @@ def _learn(
         target = 1.0 if y[t] > 0.0 else 0.0
         step = eta * (target - logistic(s))
         if fits(w.v, w.scale[0], j, x, step):
-            moved[t] = MOVED | shrink_all_but_bias(w, max(0.0, 1.0 - 2.0 * lam * eta / horizon))  # eq. 9
+            moved[t] = MOVED | shrink_all_but_bias(
+                w, max(0.0, 1.0 - 2.0 * lam * eta / horizon)
+            )  # eq. 9
             put(w, j, x, step)  # eq. 9 and 10: slot 0 is b
         else:
             moved[t] = DROPPED

@@ -1,9 +1,10 @@
-"""The weight vector of every linear learner: `w = scale·v`, with what averaging and selection need, O(nnz) per event.
+"""The weight vector of every linear learner: `w = scale·v`, with averaging and selection, O(nnz)
+per event.
 
-`avg` and `vote` (means of `w` over events) are kept by the primitives that change `w`: before `v_j` moves,
-`total_j += v_j·(clock − upto_j)`, where `clock` is the running sum of `scale` over the counted events. So the mean is
-`(total_j + v_j·(clock − upto_j)) / counted` at any time, without touching the other weights. `mask` leaves weights out
-of the answer, not out of learning.
+`avg` and `vote` (means of `w` over events) are maintained by the primitives that change `w`. Before
+`v_j` moves, `total_j += v_j·(clock − upto_j)`, where `clock` is the running sum of `scale` over the
+counted events. So the mean is `(total_j + v_j·(clock − upto_j)) / counted` at any time, without
+touching the other weights. `mask` excludes weights from scoring, not from learning.
 """
 
 import math
@@ -12,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from learners.batch import BIAS, Array, Flags, Ints, Slots
-from learners.kernels import LARGEST_WEIGHT, kernel
+from learners.jit import LARGEST_WEIGHT, kernel
 from learners.learner import DROPPED, MOVED, REWROTE
 
 Average = Literal["none", "avg", "vote"]
@@ -23,18 +24,19 @@ MODES: dict[Average, int] = {"none": NONE, "avg": AVG, "vote": VOTE}
 SMALLEST_SCALE, LARGEST_SCALE = 1e-100, 1e100
 
 SMALLEST_TICK = 1e-6
-"""Smallest share of the clock that a scale may be: added to a clock much larger, it would be lost to rounding."""
+"""Smallest ratio of the scale to the clock. Added to a much larger clock, the scale would be
+lost to rounding."""
 
 RENEWAL = 65_536
-"""A squared norm that is kept by recursion is computed afresh after so many updates."""
+"""Updates after which a squared norm that is kept by recursion is recomputed."""
 
 
 NO_MASK = np.zeros(0, np.uint8)
-"""Every weight answers."""
+"""All weights are used for scoring."""
 
 
 class Shape(NamedTuple):
-    """What the compositions around a linear learner ask of its weights."""
+    """What the compositions around a linear learner need of its weights."""
 
     average: Average = "none"
     selected: bool = False
@@ -73,8 +75,8 @@ def current(w: Weights) -> Array:
     return weights
 
 
-def answering(w: Weights) -> Array:
-    """The weights that answer: the mean where there is one, without those that are masked."""
+def scoring_weights(w: Weights) -> Array:
+    """The weights used for scoring: the averages if there are any, 0 where masked."""
     weights = current(w)
     if w.counted[0] > 0:
         weights = (w.total + w.v * (w.clock[0] - w.upto)) / w.counted[0]
@@ -100,13 +102,16 @@ def sq_norm_of(v: Array, scale: float) -> float:
 
 @kernel
 def is_plain(w: Weights) -> bool:
-    """Whether the current weights answer, all of them."""
+    """Whether all current weights are used for scoring as they are."""
     return w.mode[0] == NONE and w.mask.size == 0
 
 
 @kernel
-def answer(w: Weights, j: Slots, x: Array, s: float) -> float:
-    """The score to answer with: of the mean, once an event is counted in it, and of the unmasked weights."""
+def reported_score(w: Weights, j: Slots, x: Array, s: float) -> float:
+    """The score that is returned: by the unmasked weights, averaged once an event is counted.
+
+    `s` is the score by the weights that learn, which is the same if there is no mask or average.
+    """
     averaged = w.counted[0] > 0
     masked = w.mask.size > 0
     if not averaged and not masked:
@@ -126,27 +131,27 @@ def answer(w: Weights, j: Slots, x: Array, s: float) -> float:
 
 @kernel
 def linear_scores(w: Weights, indptr: Ints, indices: Slots, values: Array) -> Array:
-    """Of the rows of a batch, whose arrays are quicker to pass than itself."""
+    """Scores of the rows of a batch. Its arrays are quicker to pass than the batch."""
     scores = np.empty(indptr.size - 1)
     plain = is_plain(w)
     for t in range(scores.size):
         j, x = indices[indptr[t] : indptr[t + 1]], values[indptr[t] : indptr[t + 1]]
         s = w.scale[0] * dot(w.v, j, x)
-        scores[t] = s if plain else answer(w, j, x, s)
+        scores[t] = s if plain else reported_score(w, j, x, s)
     return scores
 
 
 @kernel
-def settle(w: Weights, slot: int) -> None:
-    """Bring the lazy sum of one weight up to now; call before it moves."""
+def catch_up(w: Weights, slot: int) -> None:
+    """Bring the lazy sum of one weight up to date. Call before the weight moves."""
     if w.mode[0] != NONE:
         w.total[slot] += w.v[slot] * (w.clock[0] - w.upto[slot])
         w.upto[slot] = w.clock[0]
 
 
 @kernel
-def settle_row(w: Weights, j: Slots) -> None:
-    """The same for all weights of a row; the arrays are taken out once, which is several times faster."""
+def catch_up_row(w: Weights, j: Slots) -> None:
+    """Do `catch_up` for a whole row. Taking the arrays out once is several times faster."""
     if w.mode[0] != NONE:
         v, total, upto, clock = w.v, w.total, w.upto, w.clock[0]
         for k in range(j.size):
@@ -156,7 +161,7 @@ def settle_row(w: Weights, j: Slots) -> None:
 
 @kernel
 def fits(v: Array, scale: float, j: Slots, x: Array, step: float) -> bool:
-    """Whether `w += step·x` keeps every weight in the safe range, also if `w` shrinks first."""
+    """Whether `w += step·x` keeps every weight in the safe range, even if `w` shrinks first."""
     step /= scale
     largest = LARGEST_WEIGHT / scale
     for k in range(j.size):
@@ -167,14 +172,14 @@ def fits(v: Array, scale: float, j: Slots, x: Array, step: float) -> bool:
 
 @kernel
 def put(w: Weights, j: Slots, x: Array, step: float) -> None:
-    """`w += step·x`, of which `fits` has been asked."""
-    settle_row(w, j)
+    """`w += step·x`. Check `fits` first."""
+    catch_up_row(w, j)
     move(w.v, w.scale[0], j, x, step)
 
 
 @kernel
 def move(v: Array, scale: float, j: Slots, x: Array, step: float) -> None:
-    """`w += step·x` of weights whose sums are settled."""
+    """`w += step·x` for weights whose lazy sums are up to date."""
     step /= scale
     for k in range(j.size):
         v[j[k]] += step * x[k]
@@ -182,7 +187,7 @@ def move(v: Array, scale: float, j: Slots, x: Array, step: float) -> None:
 
 @kernel
 def add(w: Weights, j: Slots, x: Array, step: float) -> int:
-    """`w += step·x`, whole or not at all."""
+    """`w += step·x`, completely or not at all."""
     if not fits(w.v, w.scale[0], j, x, step):
         return DROPPED
     put(w, j, x, step)
@@ -191,7 +196,10 @@ def add(w: Weights, j: Slots, x: Array, step: float) -> int:
 
 @kernel
 def scale_all(w: Weights, factor: float) -> int:
-    """`w *= factor`, factor ≥ 0, in O(1) but for a fold once in some hundred digits, which it says."""
+    """`w *= factor`, factor ≥ 0, in O(1).
+
+    Once per hundred digits of shrinking it folds in O(dim) and returns REWROTE.
+    """
     if not max(SMALLEST_SCALE, SMALLEST_TICK * w.clock[0]) <= w.scale[0] * factor <= LARGEST_SCALE:
         return fold(w, factor, factor)
     w.scale[0] *= factor
@@ -200,12 +208,14 @@ def scale_all(w: Weights, factor: float) -> int:
 
 @kernel
 def shrink_all_but_bias(w: Weights, factor: float) -> int:
-    """`w_j *= factor`, 0 ≤ factor ≤ 1, for every slot but the bias, in O(1): the bias is divided in return."""
+    """`w_j *= factor`, 0 ≤ factor ≤ 1, for every slot but the bias, in O(1): the bias is divided
+    by it to compensate.
+    """
     if factor == 1.0:
         return 0
     if w.scale[0] * factor < max(SMALLEST_SCALE, SMALLEST_TICK * w.clock[0]):
         return fold(w, factor, 1.0)
-    settle(w, BIAS)
+    catch_up(w, BIAS)
     w.scale[0] *= factor
     w.v[BIAS] /= factor
     return 0
@@ -213,12 +223,13 @@ def shrink_all_but_bias(w: Weights, factor: float) -> int:
 
 @kernel
 def fold(w: Weights, factor: float, bias_factor: float) -> int:
-    """Multiply the scale and a factor into every weight, and set the clock back: O(dim).
+    """Multiply the scale and a factor into every weight, and reset the clock, in O(dim).
 
-    Happens once in a hundred digits of shrinking; averaged, once in six, or in a million events.
+    Happens once per hundred digits of shrinking. With averaging, once per six digits, or per
+    million events.
     """
     for slot in range(w.v.size):
-        settle(w, slot)
+        catch_up(w, slot)
         w.v[slot] *= w.scale[0]
         w.v[slot] *= bias_factor if slot == BIAS else factor
     w.scale[0] = 1.0
@@ -229,7 +240,9 @@ def fold(w: Weights, factor: float, bias_factor: float) -> int:
 
 @kernel
 def count_hypothesis(w: Weights, moved: int) -> None:
-    """Count the weights that the event leaves behind in the mean: `avg` always, `vote` only if it left them alone."""
+    """Count the weights after this event in the mean: `avg` always, `vote` only if the event did
+    not change them.
+    """
     if w.mode[0] == AVG or (w.mode[0] == VOTE and not moved & MOVED):
         w.clock[0] += w.scale[0]
         w.counted[0] += 1
@@ -237,7 +250,7 @@ def count_hypothesis(w: Weights, moved: int) -> None:
 
 @kernel
 def outputs(rows: int) -> tuple[Array, Flags]:
-    """Room for the scores and for what each event did."""
+    """Arrays for the scores and for what each event did."""
     return np.empty(rows), np.zeros(rows, np.uint8)
 
 

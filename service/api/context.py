@@ -1,21 +1,25 @@
-"""What the handlers of requests work with."""
+"""The objects that the handlers of requests use."""
 
 from typing import NamedTuple
 
-from service.appender import Appender
-from service.events import Decoder
-from service.health import Health
-from service.metrics import Metrics
-from service.model import Model
-from service.settings import Settings
+from service.api.log_appender import Appender
+from service.config.settings import Settings
+from service.features.decoder import Decoder
+from service.model.model import Model
+from service.monitoring.health import Health
+from service.monitoring.metrics import Metrics
 
 
 class Context(NamedTuple):
+    """One per process; every handler gets it."""
+
     settings: Settings
     decoder: Decoder
-    """The door's own: what it remembers of names must not depend on what is learned, nor the reverse."""
+    """The API's own decoder, because the names that a decoder remembers for learning must not
+    depend on requests, nor the reverse.
+    """
     model: Model
     metrics: Metrics
     health: Health
     log: Appender | None = None
-    """To append to the log that is learned from; None where it cannot be (a file)."""
+    """Appends to the source's log; None if the source is a file, which cannot be appended to."""

@@ -1,6 +1,8 @@
-"""`POST /events`: a labelled event goes into the log, as the very bytes received, and never straight to the model.
+"""Answer `POST /events`: append a labelled event to the log, byte for byte. It never goes straight
+to the model.
 
-At least once: whoever repeats a request that got no answer, or 503 `log_down`, may append the event twice.
+An event is appended at least once: a client that repeats a request after no answer, or after 503
+`log_down`, may append it twice.
 """
 
 import asyncio
@@ -8,42 +10,53 @@ import asyncio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from learners.kernels import ACCEPTED, REFUSALS
-from service.api.aside import worked
+from learners.jit import ACCEPTED, ROW_REFUSALS
 from service.api.context import Context
-from service.api.predictions import accepted
-from service.api.problems import Problem, body_of, json_reply
-from service.appender import Busy
-from service.events import Event, batch
-from service.labels import Labels
-from service.reasons import Reject
-from service.sources.contract import SourceDown
+from service.api.log_appender import LogBusyError
+from service.api.predict import require, run_or_offload
+from service.api.responses import ApiError, json_reply, read_body
+from service.features.decoder import Event, batch
+from service.features.labels import Labels
+from service.features.reject import Reject
+from service.sources.base import SourceUnavailableError
 
 SECONDS = 5.0
-"""How long a request waits for the log."""
+"""Seconds that a request waits for the log."""
 
 
 async def events(context: Context, request: Request) -> Response:
     """Append a labelled event to the log that is learned from."""
     if context.log is None:
-        raise Problem(503, "no_log", "the source is a file, which cannot be appended to")
-    data = await body_of(request)
-    await worked(context, request, data, lambda body: _check_learnable(context, accepted(context.decoder.posted(body))))
+        raise ApiError(503, "no_log", "the source is a file, which cannot be appended to")
+    data = await read_body(request)
+    await run_or_offload(
+        context,
+        request,
+        data,
+        lambda body: _check_learnable(context, require(context.decoder.posted(body))),
+    )
     try:
-        place = await asyncio.wait_for(asyncio.wrap_future(context.log.append(data)), SECONDS)
-    except Busy:
-        raise Problem(503, "busy", "too many events wait for the log; try again", Retry_After="1") from None
-    except (SourceDown, TimeoutError):
-        message = "the log does not take events now; try again: should it have this one, it will have it twice"
-        raise Problem(503, "log_down", message, Retry_After="1") from None
-    return json_reply({"position": {"partition": place.partition, "position": place.position}}, 202)
+        position = await asyncio.wait_for(asyncio.wrap_future(context.log.append(data)), SECONDS)
+    except LogBusyError:
+        raise ApiError(
+            503, "busy", "too many events wait for the log; try again", Retry_After="1"
+        ) from None
+    except (SourceUnavailableError, TimeoutError):
+        message = (
+            "the log does not take events now; try again: should it have this one, it will have it"
+            " twice"
+        )
+        raise ApiError(503, "log_down", message, Retry_After="1") from None
+    return json_reply(
+        {"position": {"partition": position.partition, "position": position.position}}, 202
+    )
 
 
 def _check_learnable(context: Context, event: Event) -> None:
-    """What the learner would reject is told to the one who can mend it."""
-    code = context.model.learner.refusals(batch([event]))[0]
+    """Reject now what the learner would reject later, while the caller can still fix it."""
+    code = context.model.learner.row_refusals(batch([event]))[0]
     if code != ACCEPTED:
-        raise Problem(422, REFUSALS[code], Reject(REFUSALS[code]).message)
+        raise ApiError(422, ROW_REFUSALS[code], Reject(ROW_REFUSALS[code]).message)
     label = context.settings.label
     if label.classes == "binary" and Labels(label).number(event.label or "") is None:
-        raise Problem(422, "label", Reject("label").message)
+        raise ApiError(422, "label", Reject("label").message)

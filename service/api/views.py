@@ -1,12 +1,34 @@
-"""What there is to know of a running model: alive, ready, status, metrics."""
+"""Answer the read-only routes: health, `/status`, `/history`, `/metrics`, and the page on `/`.
+
+The page has no data. It asks the other routes with the key that its reader types in.
+"""
+
+import base64
+import hashlib
+from importlib.resources import files
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api.context import Context
-from service.api.problems import Problem, json_reply
-from service.quality_report import history_of
-from service.status import status_of
+from service.api.responses import ApiError, json_reply
+from service.monitoring.status import history_of, status_of
+
+SCRIPTS = (
+    "elements",
+    "asking",
+    "answers",
+    "curves",
+    "chart",
+    "life",
+    "numbers",
+    "drift",
+    "weights",
+    "stored",
+    "prediction",
+    "page",
+)
+"""Files of `web/` that make up the page's script, in this order: a file may use those before it."""
 
 
 async def openapi(context: Context, request: Request) -> Response:
@@ -25,7 +47,7 @@ async def readyz(context: Context, request: Request) -> Response:
     """A model is restored, its kernels are warm, and predictions are served."""
     del request
     if not context.health.ready:
-        raise Problem(503, "not_ready", context.health.trouble or "starting")
+        raise ApiError(503, "not_ready", context.health.trouble or "starting")
     return json_reply({"status": "ready"})
 
 
@@ -46,3 +68,33 @@ async def metrics(context: Context, request: Request) -> Response:
     del request
     exposition = context.metrics.exposition(context.model, context.health)
     return Response(exposition, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def page(context: Context, request: Request) -> Response:
+    """The live page, without data."""
+    del context, request
+    return Response(
+        PAGE, media_type="text/html; charset=utf-8", headers={"content-security-policy": POLICY}
+    )
+
+
+def _read_web_file(name: str) -> bytes:
+    return files("service").joinpath("web", name).read_bytes()
+
+
+def _hash_source(content: bytes) -> str:
+    """The policy's name for this inline content. Nothing else that gets into the page runs."""
+    return "'sha256-" + base64.b64encode(hashlib.sha256(content).digest()).decode() + "'"
+
+
+STYLE = _read_web_file("page.css")
+SCRIPT = b"\n".join(_read_web_file(f"{name}.js") for name in SCRIPTS)
+PAGE = (
+    _read_web_file("page.html")
+    .replace(b"<style></style>", b"<style>%b</style>" % STYLE)
+    .replace(b"<script></script>", b"<script>%b</script>" % SCRIPT)
+)
+POLICY = (
+    f"default-src 'none'; connect-src 'self'; script-src {_hash_source(SCRIPT)}; style-src"
+    f" {_hash_source(STYLE)}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)

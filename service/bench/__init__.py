@@ -1,1 +1,1 @@
-"""Measured claims: each benchmark gives `machine`, `results` and `bars`, one bar per figure that it promises."""
+"""Benchmarks. Each returns `machine`, `results` and `bars`: one bar per promised figure."""

@@ -1,31 +1,30 @@
-"""`python -m service.bench.curves DATA OUT.svg …`: cumulative error of every learner along a real stream, by family."""
+"""`python -m service.bench.curves DATA OUT.svg …`: draw the error of every learner, by family."""
 
 import argparse
 from pathlib import Path
 
-from learners.description import family
+from learners.catalog import family
 from learners.registry import LEARNERS, kind_class, make
 from learners.warmup import warm
-from service.events import Decoder
+from service.config.settings import Limits
+from service.consumer.wiring import Learning, replay
+from service.features.decoder import Decoder
 from service.files import DataFile, features_of, label_of, scan
-from service.model import Model
-from service.offline import one_pass
-from service.pictures import Curve, Panel, check_picture, draw
-from service.settings import Limits
+from service.model.model import Model
+from service.plotting import AlarmRecorder, Curve, Panel, check_picture, curves_of, draw
 from service.sources.file import FileSource
-from service.trail import Trail, curves_of
 
 
 def curve(file: DataFile, kind: str, positive: str | None, shuffle: int | None) -> Curve:
-    """Of one honest pass."""
+    """Return the curve of one predict-then-update pass."""
     features, label = features_of([file], 18), label_of(file, positive=positive, multiclass=False)
     decoder = Decoder(features, label, Limits())
-    scaled = not kind_class(kind).model_construct().scalable()
+    scaled = not kind_class(kind).model_construct().capabilities.why_not_scalable
     spec = {"kind": "scaled", "base": {"kind": kind}} if scaled else {"kind": kind}
     model = Model(make(spec), features, label, decoder)
     warm(model.learner)
-    one_pass(model, decoder, FileSource(file, shuffle=shuffle), lambda: None)
-    return curves_of(model, kind, Trail())[0]
+    replay(Learning(decoder, model), FileSource(file, shuffle=shuffle))
+    return curves_of(model, kind, AlarmRecorder())[0]
 
 
 def main() -> None:

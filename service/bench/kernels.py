@@ -1,4 +1,4 @@
-"""`onepass bench kernels`: what comparing a row or a tree with a large support set costs, beside the plain ways."""
+"""`onepass bench kernels`: the cost of comparing a row or a tree with a large support set."""
 
 import gzip
 import os
@@ -13,35 +13,47 @@ import msgspec
 import numpy as np
 
 from learners.batch import Batch, Trees
-from learners.dual.brackets import flattened
-from learners.dual.support import add
+from learners.kernel.support import add
+from learners.kernel.tree_parser import flatten_tree
 from learners.registry import make
-from service.bench.report import Bar, document, interleaved
+from service.bench.report import Bar, document, time_interleaved
 
 STORED, COLUMNS, SCORED = 5_000, 128, 16
 TREES = 2_000
 QUESTIONS = "trec_qc_deptrees.jsonl.gz"
 LAM = 0.4
 
-ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-"""What keeps NumPy's matrix product to one thread; read when NumPy is loaded, so it takes a process of its own."""
+ONE_THREAD = (
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+"""Limits NumPy's products to one thread; NumPy reads it at import, so in a new process."""
 
 Node = tuple[str, tuple[str, ...], tuple["Node", ...]]
-"""A label, the labels of all children, and those of them that are inner nodes; a bracket is before an inner one."""
+"""A label, the labels of all children, and the children that are inner nodes."""
 
 
 def bench_kernels(*, quick: bool) -> dict[str, Any]:
-    rows = in_one_thread(rbf, 50 if quick else 400)
-    trees = in_one_thread(tree_pairs, 20 if quick else 100, 3 if quick else 7)
+    rows = run_in_one_thread(rbf, 50 if quick else 400)
+    trees = run_in_one_thread(tree_pairs, 20 if quick else 100, 3 if quick else 7)
     bars = [
-        Bar("RBF, one row against 5,000 of 128 columns, times NumPy's product and exp", rows["ratio"], "<=", 2.0),
+        Bar(
+            "RBF, one row against 5,000 of 128 columns, times NumPy's product and exp",
+            rows["ratio"],
+            "<=",
+            2.0,
+        ),
         Bar("tree kernel, pairs per second, times a plain recursion", trees["ratio"], ">=", 50.0),
     ]
     return document({"microseconds_per_row": rows, "pairs_of_trees_per_second": trees}, bars)
 
 
-def in_one_thread(function: Callable[..., dict[str, float]], *arguments: int) -> dict[str, float]:
-    """Call it in a process whose matrix products have one thread."""
+def run_in_one_thread(
+    function: Callable[..., dict[str, float]], *arguments: int
+) -> dict[str, float]:
+    """Call this in a process whose matrix products use one thread."""
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
     try:
@@ -55,29 +67,31 @@ def in_one_thread(function: Callable[..., dict[str, float]], *arguments: int) ->
 
 
 def rbf(rounds: int) -> dict[str, float]:
-    """Microseconds per scored row: ours, and NumPy's on the same numbers, in turns."""
+    """Return microseconds per scored row, ours and NumPy's, measured in turns."""
     draws = np.random.default_rng(0)
     A, Q = draws.normal(size=(STORED, COLUMNS)), draws.normal(size=(SCORED, COLUMNS))
     gamma = 1.0 / COLUMNS
     learner = make(f"k-perceptron:gamma={gamma},width={COLUMNS},max_support={STORED}")
     state = learner.init(COLUMNS + 1)
-    X = _columns(A)
+    X = _dense_batch(A)
     squares = (A * A).sum(axis=1)
     for t in range(STORED):
         add(state.support, X, t, 1.0 if t % 2 else -1.0, squares[t], 0.0)
-    a, rows = state.support.a.copy(), _columns(Q)
+    a, rows = state.support.a.copy(), _dense_batch(Q)
 
     def plain() -> list[float]:
         return [float(np.exp(-gamma * (squares - 2.0 * (A @ x) + x @ x)) @ a) for x in Q]
 
     if not np.allclose(learner.scores(state, rows), plain(), rtol=1e-9, atol=1e-9):
         raise RuntimeError("the two ways do not agree: there is nothing to compare")
-    taken = interleaved({"onepass": lambda: learner.scores(state, rows), "numpy": plain}, rounds)
+    taken = time_interleaved(
+        {"onepass": lambda: learner.scores(state, rows), "numpy": plain}, rounds
+    )
     micros = {name: 1e6 * seconds / SCORED for name, seconds in taken.items()}
     return {**micros, "ratio": micros["onepass"] / micros["numpy"]}
 
 
-def _columns(A: np.ndarray) -> Batch:
+def _dense_batch(A: np.ndarray) -> Batch:
     rows, columns = A.shape
     slots = np.tile(np.arange(columns + 1, dtype=np.int32), rows)
     values = np.column_stack([np.ones(rows), A]).ravel()
@@ -85,16 +99,16 @@ def _columns(A: np.ndarray) -> Batch:
 
 
 def tree_pairs(few: int, rounds: int) -> dict[str, float]:
-    """Pairs per second: ours of a tree with all that are stored, a plain recursion of few with few."""
-    texts = _questions() or _generated()
+    """Return tree pairs per second: ours with all stored trees, a plain recursion with few."""
+    texts = _read_questions() or _generate_trees()
     stored, asked = texts[:TREES], texts[TREES : TREES + few]
     learner = make(f"k-perceptron:kernel=tree,gamma=1,width=1,normalise=none,max_support={TREES}")
     state = learner.init(1)
-    X = _trees(stored)
+    X = _tree_batch(stored)
     for t in range(len(stored)):
         add(state.support, X, t, 1.0, 0.0, 0.0)
-    rows = _trees(asked)
-    nodes = [[inner(parsed(text)) for text in part] for part in (asked, stored[:few])]
+    rows = _tree_batch(asked)
+    nodes = [[inner_nodes(parse(text)) for text in part] for part in (asked, stored[:few])]
 
     def plain() -> list[float]:
         return [sum(plain_kernel(one, other) for other in nodes[1]) for one in nodes[0]]
@@ -103,19 +117,22 @@ def tree_pairs(few: int, rounds: int) -> dict[str, float]:
     if not np.allclose(learner.scores(state, rows), plain(), rtol=1e-9):
         raise RuntimeError("the two ways do not agree: there is nothing to compare")
     state.support.size[0] = len(stored)
-    jobs: dict[str, Callable[[], object]] = {"onepass": lambda: learner.scores(state, rows), "recursion": plain}
-    taken = interleaved(jobs, rounds)
+    jobs: dict[str, Callable[[], object]] = {
+        "onepass": lambda: learner.scores(state, rows),
+        "recursion": plain,
+    }
+    taken = time_interleaved(jobs, rounds)
     fast, slow = len(stored) * few / taken["onepass"], few * few / taken["recursion"]
     return {"onepass": fast, "recursion": slow, "ratio": fast / slow}
 
 
-def _trees(texts: list[str]) -> Batch:
-    trees = Trees.joined([flattened(text, 1000) for text in texts])
+def _tree_batch(texts: list[str]) -> Batch:
+    trees = Trees.concatenate([flatten_tree(text, 1000) for text in texts])
     return Batch.from_rows([((), ())] * len(texts), trees=trees)
 
 
-def _questions() -> list[str]:
-    """Parses of real questions, where the data sets are."""
+def _read_questions() -> list[str]:
+    """Return parses of real questions, if the data folder has them."""
     path = Path(os.environ.get("ONEPASS_DATA", ""), QUESTIONS)
     if not path.exists():
         return []
@@ -123,8 +140,8 @@ def _questions() -> list[str]:
         return [msgspec.json.decode(line)["grct"] for line in lines]
 
 
-def _generated() -> list[str]:
-    """Trees about as large, over few labels and many words."""
+def _generate_trees() -> list[str]:
+    """Draw trees of a similar size, over few labels and many words."""
     draws = np.random.default_rng(0)
 
     def node(depth: int) -> str:
@@ -136,36 +153,36 @@ def _generated() -> list[str]:
     return [node(4) for _ in range(TREES + 100)]
 
 
-def parsed(text: str) -> Node:
-    """A bracketed tree as nested tuples."""
+def parse(text: str) -> Node:
+    """Parse a bracketed tree into nested tuples."""
     pieces = re.findall(r"[()]|[^\s()]+", text)
-    place = 0
+    position = 0
 
     def node() -> Node:
-        nonlocal place
-        label, place = pieces[place + 1], place + 2
+        nonlocal position
+        label, position = pieces[position + 1], position + 2
         names: list[str] = []
         inside: list[Node] = []
-        while pieces[place] != ")":
-            if pieces[place] == "(":
+        while pieces[position] != ")":
+            if pieces[position] == "(":
                 child = node()
                 names.append("(" + child[0] if child[1] else child[0])
                 inside += [child] if child[1] else []
             else:
-                names.append(pieces[place])
-                place += 1
-        place += 1
+                names.append(pieces[position])
+                position += 1
+        position += 1
         return label, tuple(names), tuple(inside)
 
     return node()
 
 
-def inner(node: Node) -> list[Node]:
-    return [node, *(below for child in node[2] for below in inner(child))]
+def inner_nodes(node: Node) -> list[Node]:
+    return [node, *(below for child in node[2] for below in inner_nodes(child))]
 
 
 def plain_kernel(one: list[Node], other: list[Node]) -> float:
-    """Σ Δ over all pairs of inner nodes, as it is written: Collins & Duffy, without a memory."""
+    """Return Σ Δ over all pairs of inner nodes (Collins & Duffy), without memoization."""
     return sum(delta(a, b) for a in one for b in other)
 
 

@@ -1,8 +1,9 @@
-"""The nearest learner of River and of Vowpal Wabbit for each of ours, fed event by event: predict, then learn.
+"""The nearest learner of River and of Vowpal Wabbit for each of ours: predict, then learn.
 
-Both take what they like best: River ready dictionaries, Vowpal Wabbit lines of text, whose progressive prediction is
-read from the learned example (asking for it apart would parse the line twice). Neither has a Winnow, ROMMA, a
-norm-constrained PA or dynamic feature scaling; those have no peer here.
+Both get their preferred input: River ready dictionaries, Vowpal Wabbit lines of text. The
+progressive prediction is read from the learned example, because a separate call would parse the
+line twice. Neither has a Winnow, ROMMA, a norm-constrained PA or dynamic feature scaling; those
+have no peer here.
 """
 
 import importlib
@@ -29,18 +30,19 @@ VW = {
 
 
 def installed() -> list[str]:
-    """Which peers can be measured here."""
+    """Return the peers that are installed."""
     return [name for name in ("river", "vowpalwabbit") if importlib.util.find_spec(name)]
 
 
 def dictionaries(X: Batch) -> list[dict[str, float]]:
-    """Rows as River takes them, without the bias, which it has of its own."""
+    """Convert rows for River, without the bias, which it adds itself."""
     names = [str(slot) for slot in range(int(X.indices.max()) + 1)]
     return [
         {
             names[slot]: value
             for slot, value in zip(
-                *(part[X.indptr[t] : X.indptr[t + 1]].tolist() for part in (X.indices, X.values)), strict=True
+                *(part[X.indptr[t] : X.indptr[t + 1]].tolist() for part in (X.indices, X.values)),
+                strict=True,
             )
             if slot
         }
@@ -48,8 +50,10 @@ def dictionaries(X: Batch) -> list[dict[str, float]]:
     ]
 
 
-def river_pass(kind: str, rows: list[dict[str, float]], y: Array, *, scaled: bool = False) -> Callable[[], int]:
-    """One prequential pass of a fresh River learner; the number of its errors."""
+def river_pass(
+    kind: str, rows: list[dict[str, float]], y: Array, *, scaled: bool = False
+) -> Callable[[], int]:
+    """Run one prequential pass of a new River learner and return its errors."""
     module, name, parameters = RIVER[kind]
     labels = [value > 0 for value in y.tolist()]
     make = getattr(importlib.import_module(f"river.{module}"), name)
@@ -69,17 +73,21 @@ def river_pass(kind: str, rows: list[dict[str, float]], y: Array, *, scaled: boo
 
 
 def vw_lines(X: Batch, y: Array) -> list[str]:
-    """Rows as lines of text."""
+    """Convert rows to Vowpal Wabbit's text lines."""
     lines = []
     for t in range(X.size):
-        slots, values = (part[X.indptr[t] : X.indptr[t + 1]].tolist() for part in (X.indices, X.values))
-        features = " ".join(f"{slot}:{value!r}" for slot, value in zip(slots, values, strict=True) if slot)
+        slots, values = (
+            part[X.indptr[t] : X.indptr[t + 1]].tolist() for part in (X.indices, X.values)
+        )
+        features = " ".join(
+            f"{slot}:{value!r}" for slot, value in zip(slots, values, strict=True) if slot
+        )
         lines.append(f"{int(y[t])} | {features}")
     return lines
 
 
 def vw_pass(kind: str, lines: list[str], y: Array) -> Callable[[], int]:
-    """One progressive pass of a fresh Vowpal Wabbit."""
+    """Run one progressive pass of a new Vowpal Wabbit."""
     wabbit: Any = importlib.import_module("vowpalwabbit")
     labels = [value > 0 for value in y.tolist()]
 

@@ -1,4 +1,4 @@
-"""What a benchmark says: on which machine, what came out, and which bars were reached."""
+"""The document of a benchmark: machine, results and bars."""
 
 import platform
 import statistics
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 class Bar(NamedTuple):
-    """A figure beside what it should be."""
+    """A figure and its goal."""
 
     name: str
     value: float
@@ -22,49 +22,62 @@ class Bar(NamedTuple):
 
 
 class Ticks(NamedTuple):
-    """CPU time of the machine since it was started, over all its cores."""
+    """CPU time of all cores since the machine started."""
 
     stolen: int
-    """Taken by the hypervisor while there was work."""
+    """Time that the hypervisor took while there was work."""
     total: int
 
 
 def document(results: Any, bars: list[Bar]) -> dict[str, Any]:
-    return {"machine": machine(), "results": results, "bars": [bar._asdict() | {"ok": bar.ok} for bar in bars]}
+    return {
+        "machine": describe_machine(),
+        "results": results,
+        "bars": [bar._asdict() | {"ok": bar.ok} for bar in bars],
+    }
 
 
-def measured(bench: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """A benchmark's document, with the share of CPU time that was stolen while it ran: then figures are too low."""
-    before = ticks()
-    found = bench()
-    return found | {"machine": found["machine"] | {"stolen": stolen(before, ticks())}}
+def measure(bench: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Run a benchmark and add the share of stolen CPU time, which lowers its figures."""
+    before = read_ticks()
+    result = bench()
+    return result | {"machine": result["machine"] | {"stolen": stolen_share(before, read_ticks())}}
 
 
-def machine() -> dict[str, str]:
-    """Enough to know what the figures mean."""
+def describe_machine() -> dict[str, str]:
+    """Describe the machine, so that the figures mean something."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return {"cpu": model or platform.machine(), "system": platform.system(), "python": platform.python_version()}
+    model = next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), ""
+    )
+    return {
+        "cpu": model or platform.machine(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+    }
 
 
-def ticks(stat: Path = Path("/proc/stat")) -> Ticks | None:
-    """None where the system does not tell."""
+def read_ticks(stat: Path = Path("/proc/stat")) -> Ticks | None:
+    """Read the CPU times; None if the system does not report them."""
     if not stat.exists():
         return None
-    # user, nice, system, idle, iowait, irq, softirq, steal; guests' time, which follows, is in the user's already
-    counts = [int(count) for count in stat.read_text(encoding="utf-8").partition("\n")[0].split()[1:9]]
+    # user, nice, system, idle, iowait, irq, softirq, steal. The guest times that follow are
+    # included in the user time.
+    counts = [
+        int(count) for count in stat.read_text(encoding="utf-8").partition("\n")[0].split()[1:9]
+    ]
     return Ticks(counts[7], sum(counts))
 
 
-def stolen(before: Ticks | None, after: Ticks | None) -> float | None:
+def stolen_share(before: Ticks | None, after: Ticks | None) -> float | None:
     if before is None or after is None:
         return None
     return (after.stolen - before.stolen) / max(1, after.total - before.total)
 
 
-def interleaved(jobs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median CPU seconds of each job; all of them take turns, so that a noisy moment hits every one."""
+def time_interleaved(jobs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Return median CPU seconds per job; jobs take turns, so that noise hits all of them."""
     times: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(rounds):
         for name, job in jobs.items():

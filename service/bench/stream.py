@@ -1,4 +1,4 @@
-"""A service at full speed from a stream that is there already to its end: what benchmarks compare."""
+"""Measure events/s of a service that reads an existing stream to its end."""
 
 import logging
 import time
@@ -8,17 +8,17 @@ from itertools import islice
 from typing import Any
 
 from service.app import Service
-from service.cli.payments import payments
-from service.settings import Settings
+from service.config.settings import Settings
+from service.embedded.payments import payments
 from service.sources import open_sink
-from service.sources.contract import Entry
+from service.sources.base import Entry
 
 BITS = 18
-Beside = Callable[[Service], Any]
-"""What goes on while it learns, as a context."""
+During = Callable[[Service], Any]
+"""A context that is open while the service learns."""
 
 
-def fill(url: str, events: int) -> None:
+def fill_stream(url: str, events: int) -> None:
     with closing(open_sink(url)) as sink:
         source = islice(payments(0, 0), events)
         while batch := [Entry(value) for value in islice(source, 1000)]:
@@ -26,8 +26,8 @@ def fill(url: str, events: int) -> None:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """A service of a second says nothing that anybody needs, unless it is an error."""
+def silence_log() -> Iterator[None]:
+    """Silence the log below errors: the services here live for a second."""
     log = logging.getLogger("onepass")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -37,7 +37,7 @@ def quiet() -> Iterator[None]:
         log.setLevel(level)
 
 
-def speed(
+def measure_speed(
     url: str,
     stream: str,
     *,
@@ -45,10 +45,10 @@ def speed(
     learner: Any,
     features: Any = None,
     drift: Any = None,
-    store: Any = None,
-    beside: Beside = nullcontext,
+    checkpoint: Any = None,
+    during: During = nullcontext,
 ) -> float:
-    """Events per second, with checkpoints in the same Redis."""
+    """Return events/s, with checkpoints in the same Redis."""
     settings = Settings.model_validate(
         {
             "name": name.replace(" ", "-"),
@@ -57,12 +57,14 @@ def speed(
             "label": {"positive": "fraud"},
             "source": {"url": f"{url}/{stream}"},
             "drift": drift or {},
-            "store": {"url": url, "every_events": 10**9, "keep": 1, "keep_older": 0} | (store or {}),
+            "store": {"url": url},
+            "checkpoint": {"interval_events": 10**9, "keep": 1, "keep_levels": 0}
+            | (checkpoint or {}),
             "api": {"port": 0},
         }
     )
     service = Service(settings, "learn", until_end=True)
-    with beside(service):
+    with during(service):
         started = time.perf_counter()
         status = service.run()
         seconds = time.perf_counter() - started

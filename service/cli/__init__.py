@@ -1,1 +1,1 @@
-"""The subcommands: each module has `configure(parser)` and `execute(command, arguments)`, the exit status."""
+"""The subcommands: modules with `configure(parser)` and `execute(command, arguments)`."""

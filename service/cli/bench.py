@@ -1,4 +1,4 @@
-"""`onepass bench`: the measured claims, as a table or as JSON; exit 1 if a bar is missed, unless it is only a look."""
+"""`onepass bench`: print measurements as a table or JSON; a missed bar gives status 1."""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ from service.bench.drift import bench_drift
 from service.bench.kernels import bench_kernels
 from service.bench.learners import bench_learners
 from service.bench.peers import installed
-from service.bench.report import measured
+from service.bench.report import measure
 from service.bench.serve import bench_serve
 
 WIDTH = 100
@@ -20,99 +20,112 @@ WIDTH = 100
 
 class Bench(NamedTuple):
     run: Callable[..., dict[str, Any]]
-    words: str
+    summary: str
 
 
 BENCHES = {
     "learners": Bench(
         bench_learners,
-        "events/s of every linear learner beside River and Vowpal Wabbit, on 10 dense columns and on 60 tokens; "
-        "and what an event costs as the slots grow from 2^12 to 2^24",
+        "compare events/s of every linear learner with River and Vowpal Wabbit, on 10 dense "
+        "columns and on 60 tokens, and show the cost of an event as the slots grow from 2^12 to "
+        "2^24",
     ),
     "kernels": Bench(
         bench_kernels,
-        "what a row costs that is scored against 5,000 stored ones by an RBF kernel, beside NumPy; and pairs of trees "
-        "per second beside a plain recursion, of real questions where ONEPASS_DATA names the data; 1 minute",
+        "measure the cost of scoring a row against 5,000 stored rows with an RBF kernel, compared "
+        "with NumPy, and tree pairs per second, compared with a plain recursion (on real questions "
+        "if ONEPASS_DATA names the data folder); 1 minute",
     ),
     "checkpoint": Bench(
         bench_checkpoint,
-        "how long learning stands still for a checkpoint, and its bytes; how soon 2^24 weights are "
-        "restored; events/s with a checkpoint every second beside none; on a real Redis, 5 minutes",
+        "measure how long learning pauses for a checkpoint, the checkpoint's size, the time to "
+        "restore 2^24 weights, and events/s with a checkpoint every second and without; uses a "
+        "real Redis; 5 minutes",
     ),
     "serve": Bench(
         bench_serve,
-        "requests/s of /predict beside a bare FastAPI handler, batches, 1,000 clients; and the 99th percentile "
-        "of latencies beside a learner, in one process and in two; 5 minutes",
+        "compare requests/s of /predict with a bare FastAPI handler, for single instances, batches "
+        "and 1,000 clients, and measure the 99th percentile of latency while a learner runs in the "
+        "same and in another process; 5 minutes",
     ),
     "drift": Bench(
         bench_drift,
-        "how soon each drift detector finds a change of the error rate, and how often it alarms where there is none, "
-        "beside River's and one that always fires; the same of features that move; and events/s with every metric and "
-        "detector on beside none; 7 minutes",
+        "measure how soon each drift detector finds a change of the error rate and how often it "
+        "alarms without one, compared with River's and with one that always fires; the same for "
+        "features; and events/s with and without all metrics and detectors; 7 minutes",
     ),
 }
 
 PEERS = {"learners": {"river", "vowpalwabbit"}, "drift": {"river"}}
-"""What is measured beside ours."""
+"""Packages that a bench compares with, if they are installed."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    status = "exit status: 1 if a bar is missed, but for --quick"
+    status = "exit status: 1 if a bar is missed, except with --quick"
     parser.epilog = f"{status}\n\nexample:\n  onepass bench learners --quick"
-    benches = parser.add_subparsers(dest="name", required=True, metavar="BENCH", help="what to measure, one of:")
+    benches = parser.add_subparsers(
+        dest="name", required=True, metavar="BENCH", help="what to measure, one of:"
+    )
     for name, bench in BENCHES.items():
-        made = benches.add_parser(
+        bench_parser = benches.add_parser(
             name,
-            help=bench.words,
-            description=textwrap.fill(bench.words[:1].upper() + bench.words[1:] + ".", WIDTH),
+            help=bench.summary,
+            description=textwrap.fill(bench.summary[:1].upper() + bench.summary[1:] + ".", WIDTH),
             epilog=f"{status}\n\nexample:\n  onepass bench {name} --quick",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        help_text = "fewer events and rounds: a look, not a figure; a missed bar is shown and the exit status is 0"
-        made.add_argument("--quick", action="store_true", help=help_text)
-        made.add_argument("--json", action="store_true", help="one JSON document")
+        help_text = "fewer events and rounds, for a first look; the exit status is always 0"
+        bench_parser.add_argument("--quick", action="store_true", help=help_text)
+        bench_parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def execute(command: str, arguments: argparse.Namespace) -> int:
     for peer in sorted(PEERS.get(arguments.name, set()) - set(installed())):
-        print(f"onepass {command}: {peer} is not installed and not measured: install the extra bench", file=sys.stderr)
-    document = measured(lambda: BENCHES[arguments.name].run(quick=arguments.quick))
+        print(
+            f"onepass {command}: {peer} is not installed and not measured; install the extra bench",
+            file=sys.stderr,
+        )
+    document = measure(lambda: BENCHES[arguments.name].run(quick=arguments.quick))
     if arguments.json:
         print(json.dumps(document))
     else:
-        _show(document)
+        _print_document(document)
     return 0 if arguments.quick or all(bar["ok"] for bar in document["bars"]) else 1
 
 
-def _show(document: dict[str, Any]) -> None:
-    print("machine:", ", ".join(_machine(**document["machine"])))
+def _print_document(document: dict[str, Any]) -> None:
+    print("machine:", ", ".join(_describe_machine(**document["machine"])))
     for title, table in document["results"].items():
         print(f"\n{title}")
-        _table(table)
+        _print_table(table)
     print("\nbars")
     for bar in document["bars"]:
         word = "ok    " if bar["ok"] else "MISSED"
-        print(f"  {word} {bar['name']}: {_figure(bar['value'])} {bar['op']} {_figure(bar['goal'])}")
+        value, goal = _format_figure(bar["value"]), _format_figure(bar["goal"])
+        print(f"  {word} {bar['name']}: {value} {bar['op']} {goal}")
 
 
-def _machine(stolen: float | None, **names: str) -> list[str]:
-    told = "" if stolen is None else f"{stolen:.1%} of its CPU time stolen by the hypervisor"
-    return [*names.values(), *filter(None, [told])]
+def _describe_machine(stolen: float | None, **names: str) -> list[str]:
+    note = "" if stolen is None else f"{stolen:.1%} of its CPU time stolen by the hypervisor"
+    return [*names.values(), *filter(None, [note])]
 
 
-def _table(table: dict[str, Any], indent: str = "  ") -> None:
+def _print_table(table: dict[str, Any], indent: str = "  ") -> None:
     for name, value in table.items():
         if isinstance(value, dict) and any(isinstance(inner, dict) for inner in value.values()):
             print(f"{indent}{name}")
-            _table(value, indent + "  ")
+            _print_table(value, indent + "  ")
         elif isinstance(value, dict):
-            print(f"{indent}{name:24}  " + "  ".join(f"{key} {_figure(figure)}" for key, figure in value.items()))
+            print(
+                f"{indent}{name:24}  "
+                + "  ".join(f"{key} {_format_figure(figure)}" for key, figure in value.items())
+            )
         else:
-            print(f"{indent}{name}: {_figure(value)}")
+            print(f"{indent}{name}: {_format_figure(value)}")
 
 
-def _figure(value: float) -> str:
-    """Three digits that count, or all before the point."""
+def _format_figure(value: float) -> str:
+    """Format with three significant digits, or as a whole number from 100 on."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"

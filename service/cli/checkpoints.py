@@ -1,6 +1,7 @@
-"""`onepass checkpoints`: the versions of a model; look at them, go back, carry them elsewhere, hold learning.
+"""`onepass checkpoints`: list, compare, roll back, export, import and freeze generations.
 
-Beside a running learner all of it is safe: what changes something fences that learner, which then begins from it.
+All actions are safe beside a running learner. An action that changes something fences the learner,
+which then resumes from the new generation.
 """
 
 import argparse
@@ -13,61 +14,84 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from service.bundle import pack
-from service.checkpoints import Corrupt, Fenced, Freeze, StoreDown
-from service.cli import going_back
-from service.cli.carried import check_place, read_file, warn_of
-from service.cli.going_back import counts, rollback
-from service.cli.tables import changes, frozen, list_of, page
-from service.cli.versions import described, difference, listed
-from service.configuration import load
-from service.copies import UNFINISHED, place, segment_in
-from service.errors import BadSettings
-from service.kept import check_fits, generation
-from service.lineage import Recorder, gathered
-from service.settings import Settings
-from service.snapshot import encode
-from service.store import RedisStore
+from service.checkpoint.export import pack
+from service.checkpoint.lineage import Lost, Recorder, gather_segments
+from service.checkpoint.snapshot import encode
+from service.checkpoint.store import (
+    CorruptCheckpointError,
+    FencedError,
+    Freeze,
+    Manifest,
+    StoreUnavailableError,
+)
+from service.cli.tables import (
+    count_words,
+    format_difference,
+    format_freeze,
+    format_generation,
+    format_list,
+    format_position,
+)
+from service.config.loader import load
+from service.config.settings import Settings
+from service.errors import SettingsError
+from service.operations.inspect import compare_generations, describe_generation, summarize_manifest
+from service.operations.rollback import UnsafeRollbackError, check_fits, generation, go_back
+from service.operations.transfer import check_log_matches, read_file, warn_about_history
+from service.storage import RedisStore
+from service.storage.file_backup import UNFINISHED, segment_in, write_atomically
 
 
 class Action(NamedTuple):
     run: Callable[[RedisStore, Settings, argparse.Namespace], None]
-    words: str
+    summary: str
     example: str
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example:\n  onepass checkpoints list --config fraud.yaml"
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", help="one of:")
-    made = {}
+    parsers = {}
     for name, action in ACTIONS.items():
-        made[name] = actions.add_parser(
+        parsers[name] = actions.add_parser(
             name,
-            help=action.words,
-            description=action.words.capitalize() + ".",
+            help=action.summary,
+            description=action.summary.capitalize() + ".",
             epilog=f"example:\n  onepass checkpoints {name} {action.example}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        made[name].add_argument("--config", type=Path, required=True, metavar="F", help="YAML file of the model")
+        parsers[name].add_argument(
+            "--config", type=Path, required=True, metavar="F", help="YAML file of the model"
+        )
     for name in ("list", "show", "diff"):
-        made[name].add_argument("--json", action="store_true", help="one JSON document")
+        parsers[name].add_argument("--json", action="store_true", help="print one JSON document")
     for name in ("show", "export"):
-        made[name].add_argument("--generation", type=int, metavar="G", help="which one (default: the newest)")
-    made["diff"].add_argument("one", type=int, metavar="A", help="generation before")
-    made["diff"].add_argument("other", type=int, metavar="B", help="generation after")
-    going_back.configure(made["rollback"])
-    made["export"].add_argument("--to", type=Path, required=True, metavar="FILE", help="file to write")
-    made["export"].add_argument("--force", action="store_true", help="over a file that is there")
-    made["import"].add_argument("file", type=Path, metavar="FILE", help="a file that `export` or a copy made")
-    made["import"].add_argument("--over", action="store_true", help="let it supersede the generations that are there")
+        parsers[name].add_argument(
+            "--generation", type=int, metavar="G", help="generation (default: the newest)"
+        )
+    parsers["diff"].add_argument("one", type=int, metavar="A", help="earlier generation")
+    parsers["diff"].add_argument("other", type=int, metavar="B", help="later generation")
+    _configure_rollback(parsers["rollback"])
+    parsers["export"].add_argument(
+        "--to", type=Path, required=True, metavar="FILE", help="file to write"
+    )
+    parsers["export"].add_argument(
+        "--force", action="store_true", help="overwrite an existing file"
+    )
+    parsers["import"].add_argument(
+        "file", type=Path, metavar="FILE", help="a file written by `export` or by store.backup"
+    )
+    parsers["import"].add_argument(
+        "--replace", action="store_true", help="import even if the store has generations already"
+    )
 
 
 def execute(command: str, arguments: argparse.Namespace) -> int:
     settings = load(arguments.config)
-    store = RedisStore(settings.store, settings.name)
+    store = RedisStore(settings.store, settings.name, settings.checkpoint)
     try:
         ACTIONS[arguments.action].run(store, settings, arguments)
-    except (StoreDown, Fenced) as error:
+    except (StoreUnavailableError, FencedError) as error:
         print(f"onepass {command}: {error}", file=sys.stderr)
         return 1
     finally:
@@ -75,88 +99,194 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _configure_rollback(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--to", type=int, required=True, metavar="G", help="generation to go back to"
+    )
+    mode = parser.add_mutually_exclusive_group(required=True)
+    mode.add_argument(
+        "--rewind",
+        action="store_true",
+        help="resume at that generation's offsets: what came after it is learned again",
+    )
+    mode.add_argument(
+        "--keep-offsets",
+        action="store_true",
+        help="resume at today's offsets: what came after that generation stays unlearned",
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="go back even if events are lost or learned twice"
+    )
+
+
 def _list(store: RedisStore, _: Settings, arguments: argparse.Namespace) -> None:
-    generations = [listed(manifest, time.time()) for manifest in store.generations()]
+    generations = [summarize_manifest(manifest, time.time()) for manifest in store.generations()]
     if arguments.json:
         print(json.dumps(generations))
         return
-    print(list_of(generations))
-    if freeze := _standing(store):
-        print(f"{frozen(freeze)}: nothing is learned until unfreeze")
+    print(format_list(generations))
+    if freeze := _read_freeze(store):
+        print(f"{format_freeze(freeze)}: nothing is learned until unfreeze")
 
 
 def _show(store: RedisStore, _: Settings, arguments: argparse.Namespace) -> None:
-    entry = described(*generation(store, arguments.generation), store.segment, _standing(store), time.time())
-    print(json.dumps(entry) if arguments.json else page(entry))
+    manifest, snapshot = generation(store, arguments.generation)
+    entry = describe_generation(manifest, snapshot, store.segment, _read_freeze(store), time.time())
+    print(json.dumps(entry) if arguments.json else format_generation(entry))
 
 
 def _diff(store: RedisStore, _: Settings, arguments: argparse.Namespace) -> None:
-    (one, before), (other, after) = generation(store, arguments.one), generation(store, arguments.other)
-    found = difference((one.generation, before), (other.generation, after))
-    print(json.dumps(found) if arguments.json else changes(found))
+    one, before = generation(store, arguments.one)
+    other, after = generation(store, arguments.other)
+    difference = compare_generations((one.generation, before), (other.generation, after))
+    print(json.dumps(difference) if arguments.json else format_difference(difference))
+
+
+def _rollback(store: RedisStore, settings: Settings, arguments: argparse.Namespace) -> None:
+    keep = arguments.keep_offsets
+    try:
+        result = go_back(store, settings, arguments.to, keep_offsets=keep, force=arguments.force)
+    except UnsafeRollbackError as error:
+        remedy = (
+            "give --keep-offsets to resume at today's offsets" if error.rewind else "use --rewind"
+        )
+        raise SettingsError(f"{error}; {remedy}, or --force") from error
+    earlier = result.earlier.generation
+    if result.unchecked:
+        print(
+            "onepass checkpoints: could not check that the log still has all events: "
+            f"{result.unchecked}",
+            file=sys.stderr,
+        )
+    print(
+        f"generation {result.made.generation} has the state of generation {earlier}: "
+        f"{_format_counts(result.made)}"
+    )
+    if result.left_out is not None:
+        print(_format_skipped(result.newest, result.left_out))
+    elif result.gone:
+        print(f"positions: those of generation {earlier}, though {result.gone}")
+        print(
+            "a learner stops there, or goes on with the gap recorded if source.on_data_loss says so"
+        )
+    else:
+        print(f"positions: those of generation {earlier}, so what came after it is learned again")
+    if store.frozen is not None:
+        print(f"it is {format_freeze(store.frozen)}: nothing is learned until unfreeze")
+    elif not result.gone:
+        print("a running learner picks it up automatically")
+
+
+def _format_skipped(newest: Manifest, stretches: list[Lost]) -> str:
+    if not stretches:
+        return "already at those positions: nothing is left out"
+    newest_positions = f"positions: those of generation {newest.generation}"
+    lines = [f"{newest_positions}, so what came in between stays unlearned:"]
+    for lost in stretches:
+        start, end = format_position(lost.start), format_position(lost.end)
+        stretch = f"  partition {lost.partition} from {start} to {end}"
+        if lost.start.isdecimal() and lost.end.isdecimal() and int(lost.end) < int(lost.start):
+            lines.append(
+                f"{stretch}, which is backwards: unless the log was recreated, it is learned twice"
+            )
+        else:
+            lines.append(
+                stretch + (f", {count_words(lost.events, 'event')}" if lost.events else "")
+            )
+    return "\n".join(lines)
 
 
 def _export(store: RedisStore, _: Settings, arguments: argparse.Namespace) -> None:
     target: Path = arguments.to
     if not target.parent.is_dir():
-        raise BadSettings(f"{target.parent} is not a folder")
+        raise SettingsError(f"{target.parent} is not a folder")
     if target.exists() and not arguments.force:
-        raise BadSettings(f"{target} is there already; give --force to write over it")
+        raise SettingsError(f"{target} exists already; give --force to overwrite it")
     manifest, snapshot = generation(store, arguments.generation)
-    segments, broken = gathered(snapshot.lineage, store.segment)
-    packed = pack(encode(snapshot.digested()), segments.values())
-    place(target, packed.buffers, target.with_name(f".{uuid.uuid4().hex}{UNFINISHED}"))
-    print(f"generation {manifest.generation} to {target}: {counts(manifest)}, {packed.size:,} bytes")
-    warn_of(broken)
+    segments, broken = gather_segments(snapshot.lineage, store.segment)
+    packed = pack(encode(snapshot.with_digest()), segments.values())
+    write_atomically(target, packed.buffers, target.with_name(f".{uuid.uuid4().hex}{UNFINISHED}"))
+    print(
+        f"generation {manifest.generation} to {target}: {_format_counts(manifest)}, "
+        f"{packed.size:,} bytes"
+    )
+    warn_about_history(broken)
 
 
 def _import(store: RedisStore, settings: Settings, arguments: argparse.Namespace) -> None:
     file: Path = arguments.file
-    snapshot, inside = read_file(file)
+    snapshot, packed = read_file(file)
     check_fits(snapshot, settings)
-    check_place(snapshot, settings)
-    if (kept := store.generations()) and not arguments.over:
-        raise BadSettings(f"there are {len(kept)} generations already; give --over to let the file supersede them")
-    found, broken = gathered(
-        snapshot.lineage, lambda name: inside.get(name) or segment_in(file.parent, name) or store.segment(name)
-    )
-    lineage, segments = Recorder(snapshot.lineage, found).lineage()
-    manifest = store.restate(snapshot._replace(lineage=lineage), segments, f"import {file.name}")
-    print(f"{file} is generation {manifest.generation} now: {counts(manifest)}")
-    warn_of(broken)
+    check_log_matches(snapshot, settings)
+    if (generations := store.generations()) and not arguments.replace:
+        raise SettingsError(
+            f"the store has {len(generations)} generations already; "
+            "give --replace to make the file the newest one"
+        )
+
+    def find_segment(name: str) -> bytes | None:
+        return packed.get(name) or segment_in(file.parent, name) or store.segment(name)
+
+    segments_found, broken = gather_segments(snapshot.lineage, find_segment)
+    lineage, segments = Recorder(snapshot.lineage, segments_found).lineage()
+    imported = snapshot._replace(lineage=lineage)
+    manifest = store.restate(imported, segments, f"import {file.name}")
+    print(f"{file} is generation {manifest.generation} now: {_format_counts(manifest)}")
+    warn_about_history(broken)
 
 
 def _freeze(store: RedisStore, settings: Settings, _: argparse.Namespace) -> None:
     freeze = store.freeze()
     if not store.generations():
         print(
-            f"onepass checkpoints: {settings.name} has no checkpoint yet, and gets none while it is frozen",
+            f"onepass checkpoints: {settings.name} has no checkpoint, and gets none while frozen",
             file=sys.stderr,
         )
-    print(f"{settings.name} is {frozen(freeze)}; `onepass checkpoints unfreeze` lets it learn on")
+    print(
+        f"{settings.name} is {format_freeze(freeze)}; "
+        "`onepass checkpoints unfreeze` resumes learning"
+    )
 
 
 def _unfreeze(store: RedisStore, settings: Settings, _: argparse.Namespace) -> None:
-    was = store.unfreeze()
-    print(f"{settings.name} " + ("was not frozen" if was is None else f"learns on; it was {frozen(was)}"))
+    freeze = store.unfreeze()
+    outcome = (
+        "was not frozen" if freeze is None else f"resumes learning; it was {format_freeze(freeze)}"
+    )
+    print(f"{settings.name} {outcome}")
 
 
-def _standing(store: RedisStore) -> Freeze | None:
-    """The operator's word as it is now."""
-    with suppress(Corrupt):  # which is another matter
+def _read_freeze(store: RedisStore) -> Freeze | None:
+    """The freeze as the store has it now; None if the model is not frozen."""
+    with suppress(CorruptCheckpointError):  # a damaged generation does not hide the freeze
         store.newest()
     return store.frozen
 
 
+def _format_counts(manifest: Manifest) -> str:
+    rate = manifest.errors / max(1, manifest.events)
+    return f"{count_words(manifest.events, 'event')}, error rate {rate:.4f}"
+
+
 ACTIONS = {
-    "list": Action(_list, "the generations that are kept, newest first", "--config fraud.yaml"),
-    "show": Action(_show, "all about one generation", "--config fraud.yaml --generation 12"),
-    "diff": Action(_diff, "what happened between two generations", "8 12 --config fraud.yaml"),
+    "list": Action(_list, "list the kept generations, newest first", "--config fraud.yaml"),
+    "show": Action(_show, "show one generation in detail", "--config fraud.yaml --generation 12"),
+    "diff": Action(_diff, "show what changed between two generations", "8 12 --config fraud.yaml"),
     "rollback": Action(
-        rollback, "make an earlier generation the newest again", "--config fraud.yaml --to 8 --keep-position"
+        _rollback,
+        "make an earlier generation the newest again",
+        "--config fraud.yaml --to 8 --keep-offsets",
     ),
-    "export": Action(_export, "write one generation to a file that stands alone", "--config fraud.yaml --to m.onepass"),
-    "import": Action(_import, "make a file the newest generation", "m.onepass --config fraud.yaml --over"),
-    "freeze": Action(_freeze, "hold learning at the newest generation; predictions go on", "--config fraud.yaml"),
-    "unfreeze": Action(_unfreeze, "let it learn on", "--config fraud.yaml"),
+    "export": Action(
+        _export,
+        "write one generation to a self-contained file",
+        "--config fraud.yaml --to m.onepass",
+    ),
+    "import": Action(
+        _import, "make a file the newest generation", "m.onepass --config fraud.yaml --replace"
+    ),
+    "freeze": Action(
+        _freeze, "stop learning at the newest generation; predictions go on", "--config fraud.yaml"
+    ),
+    "unfreeze": Action(_unfreeze, "resume learning", "--config fraud.yaml"),
 }

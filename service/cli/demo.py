@@ -1,4 +1,4 @@
-"""`onepass demo`: producer, log, learner, checkpoints and API together, on embedded servers and a drifting stream."""
+"""`onepass demo`: the whole service on embedded servers, with a stream that drifts."""
 
 import argparse
 import contextlib
@@ -14,22 +14,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 from service.app import Service
-from service.cli.payments import COLUMNS, payments
-from service.configuration import parse
+from service.config.loader import parse
+from service.config.settings import Settings
 from service.embedded.kafka import kafka_broker
+from service.embedded.payments import COLUMNS, payments
 from service.embedded.process import EmbeddedError
 from service.embedded.redis import redis_server
-from service.errors import BadSettings
-from service.settings import Settings
+from service.errors import SettingsError
+from service.private_files import make_folder
 from service.sources import create_log, open_sink, open_source
-from service.sources.contract import Entry, SourceDown
+from service.sources.base import Entry, SourceUnavailableError
 
 SEED = 0
 RATE = 2000
 """Events per second."""
 BEAT = 0.05
+"""Seconds between two batches of the producer."""
 PAYMENT = (
-    '{"features": {"amount": 420.5, "age_days": 30, "hour": 3, "distance_km": 2400, "attempts": 6, "country": "br"}}'
+    '{"features": {"amount": 420.5, "age_days": 30, "hour": 3, "distance_km": 2400, "attempts": 6, '
+    '"country": "br"}}'
 )
 
 
@@ -39,28 +42,48 @@ class Servers(NamedTuple):
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seconds", type=float, metavar="N", help="stop N seconds after the first learned event")
-    parser.add_argument("--port", type=int, default=8000, metavar="P", help="of the API (default: 8000; 0: any)")
-    parser.add_argument("--dir", type=Path, metavar="D", help="keep the data here and go on from it next time")
-    parser.add_argument("--kafka", action="store_true", help="on a real Apache Kafka (KAFKA_BOOTSTRAP, or from Maven)")
+    parser.add_argument(
+        "--seconds", type=float, metavar="N", help="stop N seconds after the first learned event"
+    )
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=8000,
+        metavar="P",
+        help="port of the API (default: 8000; 0: any free port)",
+    )
+    parser.add_argument(
+        "--dir",
+        type=Path,
+        metavar="D",
+        help="keep the data in this folder and continue from it next time",
+    )
+    parser.add_argument(
+        "--kafka",
+        action="store_true",
+        help="use a real Apache Kafka (KAFKA_BOOTSTRAP, or jars from Maven)",
+    )
     parser.epilog = "example:\n  onepass demo --seconds 20"
 
 
 def execute(command: str, arguments: argparse.Namespace) -> int:
     del command
     if arguments.seconds is not None and arguments.seconds <= 0:
-        raise BadSettings("--seconds must be above 0")
+        raise SettingsError("--seconds must be above 0")
     with contextlib.ExitStack() as stack:
-        folder = arguments.dir or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="onepass-demo-")))
+        folder = arguments.dir or Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="onepass-demo-"))
+        )
         try:
-            servers = stack.enter_context(_servers(folder, kafka=arguments.kafka))
+            servers = stack.enter_context(_start_servers(folder, kafka=arguments.kafka))
         except EmbeddedError as error:
             print(f"onepass demo: {error}", file=sys.stderr)
             return 1
-        settings = _settings(servers, arguments.port)
+        settings = _make_settings(servers, arguments.port)
         service = Service(settings, "run")
         print(
-            f"onepass demo: {settings.source.url} -> learner -> {settings.store.url}, http://127.0.0.1:{service.port}"
+            f"onepass demo: {settings.source.url} -> learner -> {settings.store.url}, "
+            f"http://127.0.0.1:{service.port}"
         )
         stop = threading.Event()
         threads = [
@@ -73,31 +96,31 @@ def execute(command: str, arguments: argparse.Namespace) -> int:
         stop.set()
         for thread in threads:
             thread.join(5)
-        print(_summary(service))
+        print(_format_summary(service))
     return status
 
 
 @contextlib.contextmanager
-def _servers(folder: Path, *, kafka: bool) -> Iterator[Servers]:
+def _start_servers(folder: Path, *, kafka: bool) -> Iterator[Servers]:
     with contextlib.ExitStack() as stack:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         redis = stack.enter_context(redis_server(folder / "redis"))
         if not kafka:
             yield Servers(redis.url, f"{redis.url}/payments")
             return
         print("onepass demo: starting Apache Kafka", file=sys.stderr)
         broker = stack.enter_context(kafka_broker(folder / "kafka"))
-        yield Servers(redis.url, f"kafka://{broker.bootstrap}/{_topic(folder / 'topic')}")
+        yield Servers(redis.url, f"kafka://{broker.bootstrap}/{_read_topic(folder / 'topic')}")
 
 
-def _topic(kept: Path) -> str:
-    """A name that nobody else uses on a shared broker, the same again in the same folder."""
-    if not kept.exists():
-        kept.write_text(f"onepass-demo-{uuid.uuid4().hex[:8]}", encoding="utf-8")
-    return kept.read_text(encoding="utf-8")
+def _read_topic(file: Path) -> str:
+    """Return a topic name that is unique on a shared broker and stays the same for this folder."""
+    if not file.exists():
+        file.write_text(f"onepass-demo-{uuid.uuid4().hex[:8]}", encoding="utf-8")
+    return file.read_text(encoding="utf-8")
 
 
-def _settings(servers: Servers, port: int) -> Settings:
+def _make_settings(servers: Servers, port: int) -> Settings:
     values = {
         "name": "demo",
         "learner": {"kind": "scaled", "base": {"kind": "pa1", "C": 0.03}},
@@ -111,7 +134,7 @@ def _settings(servers: Servers, port: int) -> Settings:
 
 
 def _produce(service: Service, url: str, stop: threading.Event) -> None:
-    """Append at a steady rate, going on after what the log holds already, once there is somebody to learn from it."""
+    """Append events at a steady rate after those in the log, as soon as the learner is ready."""
     try:
         create_log(url)
         while not service.health.ready:
@@ -128,12 +151,12 @@ def _produce(service: Service, url: str, stop: threading.Event) -> None:
             sink.append([Entry(value) for value in islice(events, due)])
             sent += due
         sink.close()
-    except SourceDown as error:
+    except SourceUnavailableError as error:
         print(f"onepass demo: the producer stopped: {error}", file=sys.stderr)
 
 
 def _watch(service: Service, seconds: float | None, stop: threading.Event) -> None:
-    """Show a live line, and end the demo in time."""
+    """Show a live line, and stop the demo after `seconds`."""
     before, began = 0, None
     live = sys.stdout.isatty()
     while not stop.wait(1.0 if live else 0.1):
@@ -142,8 +165,9 @@ def _watch(service: Service, seconds: float | None, stop: threading.Event) -> No
         if began is None and events > before:
             began = now
         if live:
-            width = shutil.get_terminal_size().columns - 1  # a line that wraps could not be written over
-            print(f"\r{_line(service, events - before)[:width]}\x1b[K", end="", flush=True)
+            # A line that wraps could not be overwritten.
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r{_format_line(service, events - before)[:width]}\x1b[K", end="", flush=True)
         before = events
         if seconds is not None and began is not None and now - began >= seconds:
             break
@@ -153,7 +177,7 @@ def _watch(service: Service, seconds: float | None, stop: threading.Event) -> No
         service.stop()
 
 
-def _line(service: Service, per_second: int) -> str:
+def _format_line(service: Service, per_second: int) -> str:
     progress, health = service.model.progress, service.health
     age = health.checkpoint_age
     return (
@@ -164,9 +188,10 @@ def _line(service: Service, per_second: int) -> str:
     )
 
 
-def _summary(service: Service) -> str:
+def _format_summary(service: Service) -> str:
     progress, saved = service.model.progress, service.health.checkpoint
     return (
         f"{int(progress.events[0]):,} events learned, error {progress.error_rate:.3f}, "
-        f"last 1000 {progress.recent_error_rate:.3f}, checkpoint generation {saved.generation if saved else 0}"
+        f"last 1000 {progress.recent_error_rate:.3f}, "
+        f"checkpoint generation {saved.generation if saved else 0}"
     )

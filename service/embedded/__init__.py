@@ -1,1 +1,1 @@
-"""Real servers started as children of this process, for trying out and for tests."""
+"""Real servers as child processes, for the demo and for tests."""

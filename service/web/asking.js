@@ -6,6 +6,7 @@ const PATIENCE = 10_000;
 async function asked(path, body) {
   const key = sessionStorage.getItem(KEY);
   const headers = key ? { authorization: `Bearer ${key}` } : {};
+  if (body !== undefined) headers["content-type"] = "application/json";
   const signal = AbortSignal.timeout(PATIENCE);
   try {
     const reply = await fetch(path, body === undefined ? { headers, signal } : { method: "POST", body, headers, signal });

@@ -19,8 +19,9 @@ function showDrift(status) {
   }
   const detectors = drift.detectors.map((one) =>
     [one.detector, meter(one.score, 1, fixed(one.score, 2), `score of ${one.detector}`), count(one.alarms)]);
-  const raised = drift.raised_for ? [made("p", `Learning is raised for ${count(drift.raised_for)} more events.`)] : [];
-  put(at("drift"), ...raised, detectors.length ? table("", ["detector", "score", "alarms"], detectors) :
+  const left = drift.boosted_events_left;
+  const boosted = left ? [made("p", `The next ${count(left)} events count more (boost).`)] : [];
+  put(at("drift"), ...boosted, detectors.length ? table("", ["detector", "score", "alarms"], detectors) :
     made("p", "No detector is configured."));
   const features = drift.features.map((one) =>
     [one.feature, meter(one.psi, PSI_MOST, fixed(one.psi, 3), `PSI of ${one.feature}`), moving(status, one)]);

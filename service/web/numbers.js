@@ -21,7 +21,7 @@ function learning(status) {
 }
 
 function showNumbers(status) {
-  const raised = status.drift?.raised_for;
+  const boosted = status.drift?.boosted_events_left;
   const { generation, age_seconds: age } = status.checkpoint;
   const rate = speed(status.events);
   const numbers = {
@@ -34,8 +34,8 @@ function showNumbers(status) {
     "checkpoint’s age": known(age) ? `${fixed(age, age < 10 ? 1 : 0)} s` : NONE,
     "rejected": count(status.rejects),
     ...(status.support ? { "rows stored": `${count(status.support.rows)} of ${count(status.support.room)}` } : {}),
-    ...(status.lost ? { "events lost": count(status.lost) } : {}),
-    ...(raised ? { "raised for": `${count(raised)} events` } : {}),
+    ...(status.events_lost ? { "events lost": count(status.events_lost) } : {}),
+    ...(boosted ? { "boosted": `${count(boosted)} events left` } : {}),
   };
   put(at("numbers"), ...Object.entries(numbers).map(([term, value]) => made("div", "", made("dt", term), made("dd", value))));
 }

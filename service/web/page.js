@@ -48,7 +48,7 @@ async function look() {
   const seen = await asked("status");
   if (seen.status === 200) {
     const words = returned(seen.document);
-    turn(false, [seen.document.trouble, words].filter(Boolean).join(" · "));
+    turn(false, [seen.document.waiting_for, words].filter(Boolean).join(" · "));
     show(seen.document);
   } else if (seen.status === 401 || seen.status === 403 || (seen.status === 429 && at("view").hidden)) {
     turn(true, sessionStorage.getItem(KEY) ? seen.message : "");

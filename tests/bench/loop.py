@@ -1,4 +1,6 @@
-"""`make bench`: what an event costs in each part of the loop, on this machine; medians of interleaved runs."""
+"""`make bench`: what an event costs in each part of the loop, on this machine; medians of
+interleaved runs.
+"""
 
 import json
 import platform
@@ -13,17 +15,22 @@ import numpy as np
 
 from learners.registry import make
 from learners.warmup import warm
-from service.cli.payments import COLUMNS, payments
+from service.config.settings import CheckpointSettings, Features, Label, Limits, StoreSettings
+from service.consumer.checkpointer import CheckpointPolicy
+from service.consumer.dead_letters import SideOutputs
+from service.consumer.wiring import Learning, Parts, build_worker
+from service.consumer.worker import Reading
+from service.embedded.payments import COLUMNS, payments
 from service.embedded.redis import redis_server
-from service.events import Decoder, batch
-from service.health import Health
-from service.metrics import Metrics, Registry
-from service.model import Model
-from service.settings import Features, Label, Limits, StoreSettings
+from service.features.decoder import Decoder, batch
+from service.model.model import Model
+from service.model.scheduling import RequestGate
+from service.monitoring import Monitoring
+from service.monitoring.health import Health
+from service.monitoring.metrics import Metrics, Registry
 from service.sources import open_sink, open_source
-from service.sources.contract import Entry
-from service.store import RedisStore
-from service.worker import Pace, Worker
+from service.sources.base import Entry
+from service.storage import RedisStore
 
 EVENTS = 20_000
 ROUNDS = 5
@@ -48,7 +55,9 @@ def main():
     for spec in LEARNERS:
         learner = make(spec)
         warm(learner)
-        jobs[f"learn {learner.kind}"] = lambda learner=learner: learner.learn(learner.init(decoder.slots.dim), X, y)
+        jobs[f"learn {learner.kind}"] = lambda learner=learner: learner.learn(
+            learner.init(decoder.slots.dim), X, y
+        )
     with tempfile.TemporaryDirectory() as folder, redis_server(Path(folder)) as server:
         sink = open_sink(f"{server.url}/events")
         sink.append([Entry(line) for line in lines])
@@ -62,7 +71,11 @@ def main():
     results = {name: round(EVENTS / statistics.median(taken)) for name, taken in times.items()}
     print(
         json.dumps(
-            {"machine": f"{platform.machine()} Python {platform.python_version()}", "events/s": results}, indent=2
+            {
+                "machine": f"{platform.machine()} Python {platform.python_version()}",
+                "events/s": results,
+            },
+            indent=2,
         )
     )
 
@@ -70,18 +83,16 @@ def main():
 def whole(url, name):
     decoder = Decoder(FEATURES, LABEL, Limits())
     model = Model(make({"kind": "scaled", "base": "pa1"}), FEATURES, LABEL, decoder)
-    worker = Worker(
-        name,
-        "redis:events",
-        Pace(500, 1.0, 100_000),
-        model,
-        decoder,
-        RedisStore(StoreSettings(url=url, keep=1), name),
-        lambda: open_source(f"{url}/events", "earliest"),
-        lambda: None,
-        Metrics(Registry(), name),
-        Health(),
-        until_end=True,
+    parts = Parts(
+        log_name="redis:events",
+        reading=Reading(lambda: open_source(f"{url}/events", "earliest"), 500, until_end=True),
+        store=RedisStore(StoreSettings(url=url), name, CheckpointSettings(keep=1)),
+        policy=CheckpointPolicy(1.0, 100_000),
+        outputs=SideOutputs(name),
+        gate=RequestGate(),
+    )
+    worker = build_worker(
+        Learning(decoder, model), parts, Monitoring(Metrics(Registry(), name), Health())
     )
     worker.run(threading.Event())
 

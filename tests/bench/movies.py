@@ -1,6 +1,8 @@
-"""Carvalho & Cohen's headline on real text: F1 of MBW and its rivals on movie reviews, one pass, 5-fold, ten orders.
+"""Carvalho & Cohen's headline on real text: F1 of MBW and its rivals on movie reviews, one pass,
+5-fold, ten orders.
 
-Needs ONEPASS_DATA; `make papers` runs it. Word counts, no scaling; PA-II with their γ = 0.1, i.e. C = 5.
+Needs ONEPASS_DATA; `make papers` runs it. Word counts, no scaling; PA-II with their γ = 0.1, i.e. C
+= 5.
 """
 
 import os
@@ -8,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from learners.evaluation import report
+from learners.evaluation.progress import report
 from learners.registry import make
-from service.events import Decoder, batch
+from service.config.settings import Features, Label, Limits
+from service.features.decoder import Decoder, batch
 from service.files import events, scan
-from service.settings import Features, Label, Limits
 
 LEARNERS = ("mbw", "winnow-balanced", "winnow", "pa2:C=5", "pa1", "romma", "perceptron")
 FOLDS, SEEDS = 5, 10
@@ -34,7 +36,10 @@ def main():
             np.mean([f1(learner, decoder.slots.dim, X, y, fold == k, seed) for k in range(FOLDS)])
             for seed in range(SEEDS)
         ]
-        print(f"{spec:16} F1 {np.mean(means):.4f} ± {np.std(means):.4f} over {SEEDS} orders", flush=True)
+        print(
+            f"{spec:16} F1 {np.mean(means):.4f} ± {np.std(means):.4f} over {SEEDS} orders",
+            flush=True,
+        )
 
 
 def f1(learner, dim, X, y, held_out, seed):

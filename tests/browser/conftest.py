@@ -6,19 +6,30 @@ import shutil
 import pytest
 from playwright.sync_api import sync_playwright
 
-from service.api.page import PAGE
+from service.api.views import PAGE
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    """Of one module: while it is open, this thread has a running event loop, which other tests make for themselves."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+def executable():
+    """Where Chromium is; without it the tests are skipped, but not in CI."""
+    found = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if found is None and os.environ.get("CI") == "true":
         pytest.fail("no Chromium: apt-get install chromium", pytrace=False)
     if found is None:
         pytest.skip("THE PAGE WAS NOT TESTED: apt-get install chromium")
+    return found
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """Of one module: while it is open, this thread has a running event loop, which other tests make
+    for themselves.
+    """
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=executable(), args=["--no-sandbox"])
         yield browser
         browser.close()
 
@@ -39,7 +50,8 @@ class Visit:
         return page
 
     def _noted(self, message):
-        # A refused request is told on the console by the browser itself; that is no fault of the page.
+        # A refused request is told on the console by the browser itself; that is no fault of the
+        # page.
         if message.type in {"error", "warning"} and "Failed to load resource" not in message.text:
             self.faults.append(message.text)
 
@@ -56,7 +68,9 @@ def shell(chromium):
     """The page alone, with no service behind it: for what it says of numbers that are put to it."""
     context = chromium.new_context()
     page = context.new_page()
-    page.route("**/*", lambda route: route.fulfill(body=PAGE, content_type="text/html; charset=utf-8"))
+    page.route(
+        "**/*", lambda route: route.fulfill(body=PAGE, content_type="text/html; charset=utf-8")
+    )
     page.goto("http://127.0.0.1/")
     yield page
     context.close()

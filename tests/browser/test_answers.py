@@ -7,7 +7,10 @@ import pytest
 
 def status(events=20_000, recent=0.09, majority=0.27, no_change=0.4, alarms=(), **drift):
     classes = [{"label": "fine", "events": 14_000}, {"label": "fraud", "events": 6000}]
-    baselines = {"majority": {"error_rate_last_1000": majority}, "no_change": {"error_rate_last_1000": no_change}}
+    baselines = {
+        "majority": {"error_rate_last_1000": majority},
+        "no_change": {"error_rate_last_1000": no_change},
+    }
     watched = [{"detector": "adwin"}, {"detector": "inputs"}, {"detector": "labels"}]
     return {
         "events": events,
@@ -19,12 +22,29 @@ def status(events=20_000, recent=0.09, majority=0.27, no_change=0.4, alarms=(), 
 
 def alarm(event, change="worse", series="error", detector="adwin", at=0.0, size=0.213, psi=None):
     named = {"event": event, "change": change, "series": series, "detector": detector}
-    return named | {"size": size, "psi": psi, "at": at, "actions": [], "partition": "0", "position": str(event)}
+    return named | {
+        "size": size,
+        "psi": psi,
+        "at": at,
+        "actions": [],
+        "partition": "0",
+        "position": str(event),
+    }
 
 
 GOOD = [
-    (status(), "good", "Good", "9 % errors in the last 1,000 events, a third of the 27 % of always saying “fine”."),
-    (status(events=40, recent=0.0), "good", "Good", "0 % errors in the last 40 events, against the 27 % of"),
+    (
+        status(),
+        "good",
+        "Good",
+        "9 % errors in the last 1,000 events, a third of the 27 % of always saying “fine”.",
+    ),
+    (
+        status(events=40, recent=0.0),
+        "good",
+        "Good",
+        "0 % errors in the last 40 events, against the 27 % of",
+    ),
     (status(recent=0.2), "fair", "Fair", "three quarters of the 27 %"),
     (status(recent=0.27), "fair", "No better than a guess", "about the 27 %"),
     (
@@ -33,8 +53,18 @@ GOOD = [
         "Worse than a guess",
         "40 % errors in the last 1,000 events, more than the 27 % of always",
     ),
-    (status(no_change=0.02), "bad", "Worse than a guess", "more than the 2 % of repeating the last label"),
-    (status(majority=0.0, no_change=0.0, recent=0.0), "good", "Good", "all their labels were the same"),
+    (
+        status(no_change=0.02),
+        "bad",
+        "Worse than a guess",
+        "more than the 2 % of repeating the last label",
+    ),
+    (
+        status(majority=0.0, no_change=0.0, recent=0.0),
+        "good",
+        "Good",
+        "all their labels were the same",
+    ),
     (status(majority=0.0, no_change=0.0), "bad", "Worse than a guess", "had none"),
     (status(events=0, recent=None), "none", "Nothing learned yet", ""),
     (status(events=0, recent=0.0), "none", "Nothing learned yet", ""),
@@ -56,12 +86,30 @@ CHANGED = [
         status(alarms=[alarm(19_000)]),
         "worse",
         "Changed",
-        "1,000 events ago, at event 19,000: error rose by 0.21 (adwin). Told for 5,000 events or a minute.",
+        (
+            "1,000 events ago, at event 19,000: error rose by 0.21 (adwin). Told for 5,000 events"
+            " or a minute."
+        ),
     ),
-    (status(alarms=[alarm(10_000)]), "good", "Steady", "10,000 events ago, at event 10,000: error rose"),
+    (
+        status(alarms=[alarm(10_000)]),
+        "good",
+        "Steady",
+        "10,000 events ago, at event 10,000: error rose",
+    ),
     (status(alarms=[alarm(19_000, "better")]), "good", "Steady", "No alarm"),
-    (status(alarms=[alarm(19_000, "moved", "hour", "inputs")]), "moved", "Changed", "hour moved by 0.21 (inputs)."),
-    (status(alarms=[alarm(19_000), alarm(19_100, "moved", "hour", "inputs")]), "worse", "Changed", "error rose"),
+    (
+        status(alarms=[alarm(19_000, "moved", "hour", "inputs")]),
+        "moved",
+        "Changed",
+        "hour moved by 0.21 (inputs).",
+    ),
+    (
+        status(alarms=[alarm(19_000), alarm(19_100, "moved", "hour", "inputs")]),
+        "worse",
+        "Changed",
+        "error rose",
+    ),
     (status(events=0), "none", "Nothing learned yet", ""),
     (status(detectors=[]), "none", "Not watched", ""),
     (status() | {"drift": None}, "none", "Not known", ""),
@@ -76,12 +124,22 @@ def test_an_alarm_of_lately_is_news(shell, told, mood, word, sentence):
 
 
 def test_on_a_fast_stream_an_alarm_is_news_for_a_minute(shell):
-    assert shell.evaluate("didChange", status(events=10**7, alarms=[alarm(10, at=time.time() - 5)]))[1] == "Changed"
-    assert shell.evaluate("didChange", status(events=10**7, alarms=[alarm(10, at=time.time() - 90)]))[1] == "Steady"
+    assert (
+        shell.evaluate("didChange", status(events=10**7, alarms=[alarm(10, at=time.time() - 5)]))[1]
+        == "Changed"
+    )
+    assert (
+        shell.evaluate("didChange", status(events=10**7, alarms=[alarm(10, at=time.time() - 90)]))[
+            1
+        ]
+        == "Steady"
+    )
 
 
 def risen(*events_and_sizes):
-    return [alarm(event, detector=detector, size=size) for event, detector, size in events_and_sizes]
+    return [
+        alarm(event, detector=detector, size=size) for event, detector, size in events_and_sizes
+    ]
 
 
 TOGETHER = [
@@ -93,8 +151,14 @@ TOGETHER = [
         [(19_000, "ddm", 0.01), (20_000, "adwin", 0.58)],
         "1,000 events ago, at event 19,000: error rose by 0.58 (ddm, adwin).",
     ),
-    ([(19_000, "adwin", 0.1), (19_300, "adwin", 0.3)], "at event 19,000: error rose by 0.30 (adwin)."),
-    ([(18_000, "adwin", 0.58), (19_001, "ddm", 0.01)], "999 events ago, at event 19,001: error rose by 0.01 (ddm)."),
+    (
+        [(19_000, "adwin", 0.1), (19_300, "adwin", 0.3)],
+        "at event 19,000: error rose by 0.30 (adwin).",
+    ),
+    (
+        [(18_000, "adwin", 0.58), (19_001, "ddm", 0.01)],
+        "999 events ago, at event 19,001: error rose by 0.01 (ddm).",
+    ),
     (
         [(14_900, "adwin", 0.58), (15_100, "ddm", 0.01)],
         "5,100 events ago, at event 14,900: error rose by 0.58 (adwin, ddm).",
@@ -119,11 +183,20 @@ def test_what_moved_between_two_alarms_does_not_part_them(shell):
 
 WHY = [
     (status(alarms=[alarm(19_000)]), "The rule changed"),
-    (status(alarms=[alarm(19_000)], features=[{"feature": "hour", "psi": 0.02}]), "The rule changed"),
-    (status(alarms=[alarm(19_000)], features=[{"feature": "hour", "psi": 0.3}]), "The inputs moved"),
+    (
+        status(alarms=[alarm(19_000)], features=[{"feature": "hour", "psi": 0.02}]),
+        "The rule changed",
+    ),
+    (
+        status(alarms=[alarm(19_000)], features=[{"feature": "hour", "psi": 0.3}]),
+        "The inputs moved",
+    ),
     (status(alarms=[alarm(19_000), alarm(19_100, "moved", "hour", "inputs")]), "The inputs moved"),
     (status(alarms=[alarm(19_000), alarm(19_100, "moved", "label", "labels")]), "The labels moved"),
-    (status(alarms=[alarm(19_000), alarm(19_100, "moved", "prediction", "predictions")]), "The rule changed"),
+    (
+        status(alarms=[alarm(19_000), alarm(19_100, "moved", "prediction", "predictions")]),
+        "The rule changed",
+    ),
     (status(alarms=[alarm(19_000)], detectors=[{"detector": "adwin"}]), "Not known"),
     (status(), "Nothing to explain"),
     (status(alarms=[alarm(19_100, "moved", "prediction", "predictions")]), "The predictions moved"),
@@ -141,16 +214,30 @@ TEMP = alarm(19_100, "moved", "temp", "inputs", psi=0.58)
 LABELS = alarm(19_200, "moved", "label", "labels", psi=0.31)
 LATER = [{"feature": "temp", "psi": 0.02}]
 SENTENCES = [
-    (status(alarms=[alarm(19_000), TEMP], features=LATER), "The inputs moved", f"temp (PSI 0.58 then). {WITH}"),
-    (status(alarms=[TEMP, alarm(19_300)], features=LATER), "The inputs moved", f"temp (PSI 0.58 then). {WITH}"),
-    (status(alarms=[TEMP], features=LATER), "The inputs moved", "temp (PSI 0.58 then). The error has not followed."),
+    (
+        status(alarms=[alarm(19_000), TEMP], features=LATER),
+        "The inputs moved",
+        f"temp (PSI 0.58 then). {WITH}",
+    ),
+    (
+        status(alarms=[TEMP, alarm(19_300)], features=LATER),
+        "The inputs moved",
+        f"temp (PSI 0.58 then). {WITH}",
+    ),
+    (
+        status(alarms=[TEMP], features=LATER),
+        "The inputs moved",
+        "temp (PSI 0.58 then). The error has not followed.",
+    ),
     (
         status(alarms=[TEMP], detectors=[{"detector": "inputs"}]),
         "The inputs moved",
         "temp (PSI 0.58 then). The error is not watched.",
     ),
     (
-        status(alarms=[alarm(19_000), alarm(19_050, "moved", "temp", "inputs", psi=0.2), TEMP, LABELS]),
+        status(
+            alarms=[alarm(19_000), alarm(19_050, "moved", "temp", "inputs", psi=0.2), TEMP, LABELS]
+        ),
         "The inputs moved",
         f"temp (PSI 0.58 then) and the labels (PSI 0.31 then). {WITH}",
     ),
@@ -181,31 +268,53 @@ SENTENCES = [
         "Nothing to explain",
         "Answers come from 1,200 stored events; there is room for 10,000.",
     ),
-    (status() | {"support": {"rows": 0, "room": 10}}, "Nothing to explain", "No event is stored yet."),
+    (
+        status() | {"support": {"rows": 0, "room": 10}},
+        "Nothing to explain",
+        "No event is stored yet.",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("told", "word", "sentence"), SENTENCES)
 def test_why_says_no_more_than_is_known(shell, told, word, sentence):
-    assert shell.evaluate("(told) => whySo(told, ['bias', 'hour'], null)", told)[1:] == [word, sentence]
+    assert shell.evaluate("(told) => whySo(told, ['bias', 'hour'], null)", told)[1:] == [
+        word,
+        sentence,
+    ]
 
 
 def test_the_bias_is_among_the_heaviest_weights(shell):
-    top = [{"slot": slot, "name": name, "weight": w} for slot, name, w in [(0, "bias", -3), (1, "a", 2), (2, "b", 4)]]
+    top = [
+        {"slot": slot, "name": name, "weight": w}
+        for slot, name, w in [(0, "bias", -3), (1, "a", 2), (2, "b", 4)]
+    ]
     noted = "([top]) => { note([{ label: 'x', top }], () => NaN, 5); return weighed.heaviest; }"
     assert shell.evaluate(noted, [top]) == ["b", "bias", "a"]
 
 
 FEATURES = [{"slot": n, "name": None if n == 3 else f"f{n}", "value": 9 - n} for n in range(1, 7)]
-STORED = {"coefficient": -1, "similarity": 0.5, "contribution": -0.5, "features_omitted": 0, "tree_nodes": 0}
+STORED = {
+    "coefficient": -1,
+    "similarity": 0.5,
+    "contribution": -0.5,
+    "features_omitted": 0,
+    "tree_nodes": 0,
+}
 
 
 @pytest.mark.parametrize(
     ("row", "words"),
     [
         ({"features": FEATURES}, "f1 8, f2 7, slot 3 6, f4 5, 2 more"),
-        ({"features": FEATURES, "features_omitted": 1000}, "f1 8, f2 7, slot 3 6, f4 5, 1,002 more"),
-        ({"features": [*FEATURES[:1], FEATURES[1] | {"collides_with": ["g"]}]}, "f1 8, f2 (shares its slot with g) 7"),
+        (
+            {"features": FEATURES, "features_omitted": 1000},
+            "f1 8, f2 7, slot 3 6, f4 5, 1,002 more",
+        ),
+        (
+            {"features": [*FEATURES[:1], FEATURES[1] | {"collides_with": ["g"]}]},
+            "f1 8, f2 (shares its slot with g) 7",
+        ),
         ({"features": FEATURES[:1], "tree_nodes": 12}, "f1 8, tree of 12 nodes"),
         ({"features": [], "tree_nodes": 1}, "tree of 1 node"),
         ({"features": []}, "nothing but zeros"),
@@ -215,12 +324,20 @@ def test_a_stored_row_is_named_by_its_largest_values(shell, row, words):
     assert shell.evaluate("rowName", STORED | row) == words
 
 
-@pytest.mark.parametrize(("exact", "last"), [(True, "score"), (False, "score, by votes: the rows only tend to it")])
+@pytest.mark.parametrize(
+    ("exact", "last"), [(True, "score"), (False, "score, by votes: the rows only tend to it")]
+)
 def test_a_score_as_a_sum_of_stored_rows(shell, exact, last):
     omitted = {"count": 1, "contribution": 0.25}
-    parts = {"support": [STORED | {"features": FEATURES[:1]}], "constant": 2, "omitted": omitted, "score": 1.75}
+    parts = {
+        "support": [STORED | {"features": FEATURES[:1]}],
+        "constant": 2,
+        "omitted": omitted,
+        "score": 1.75,
+    }
     lines = shell.evaluate(
-        "(parts) => [...explainedByRows('', parts).rows].map((row) => [...row.cells].map((cell) => cell.textContent))",
+        "(parts) => [...explainedByRows('', parts).rows].map((row) => [...row.cells].map((cell) =>"
+        " cell.textContent))",
         parts | {"exact": exact},
     )
     assert lines == [
@@ -243,7 +360,10 @@ def test_a_score_as_a_sum_of_stored_rows(shell, exact, last):
     ],
 )
 def test_a_feature_that_moved_of_late_is_not_steady(shell, alarms, words):
-    drawn = "(told) => { showDrift(told); return at('features-moved').querySelector('td:last-child').textContent; }"
+    drawn = (
+        "(told) => { showDrift(told); return"
+        " at('features-moved').querySelector('td:last-child').textContent; }"
+    )
     told = status(alarms=alarms, features=LATER, detectors=[])
     assert shell.evaluate(drawn, told) == words
 
@@ -286,11 +406,16 @@ MEANING = {"majority": "always the most frequent label so far", "no change": "th
 
 def test_the_baselines_have_the_names_of_the_documentation(shell):
     told = shell.evaluate(NUMBERS, all_numbers(20))
-    assert dict(told["meanings"]) == {f"baseline, {name}": meaning for name, meaning in MEANING.items()}
+    assert dict(told["meanings"]) == {
+        f"baseline, {name}": meaning for name, meaning in MEANING.items()
+    }
 
 
 def test_a_long_name_does_not_fill_the_first_screen(shell):
     long = "x" * 500
-    for asked in ("whySo(told, [long], null)", "whySo(told, [], {name: long, change: 1, seconds: 5})"):
+    for asked in (
+        "whySo(told, [long], null)",
+        "whySo(told, [], {name: long, change: 1, seconds: 5})",
+    ):
         said = shell.evaluate(f"([told, long]) => {asked}", [status(), long])
         assert long not in said[2]

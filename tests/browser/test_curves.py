@@ -22,10 +22,14 @@ def life(seed, points, step, first=0):
 
 
 def since(points, n, column):
-    """The error over the last 1,000 events before point n, or since the point before; None where that is not known."""
+    """The error over the last 1,000 events before point n, or since the point before; None where
+    that is not known.
+    """
     step = points[1][0] - points[0][0] if len(points) > 1 else 0
     known = ([(0, 0, 0, 0)] if points[0][0] <= max(1000, step) else []) + points[:n]
-    old = [point for point in known if points[n][0] - point[0] >= 1000] or [p for p in known[:1] if p[0] == 0]
+    old = [point for point in known if points[n][0] - point[0] >= 1000] or [
+        p for p in known[:1] if p[0] == 0
+    ]
     return (points[n][column] - old[-1][column]) / (points[n][0] - old[-1][0]) if old else None
 
 
@@ -45,7 +49,9 @@ def test_every_point_is_the_error_of_the_events_before_it(shell, points):
     curves = shell.evaluate("curvesOf", history(points))
     assert curves["events"][-1] == points[-1][0]
     shown = points[len(points) - len(curves["events"]) :]
-    assert len(points) - len(shown) <= 1, "only the first point of a life that began before may have no difference"
+    assert len(points) - len(shown) <= 1, (
+        "only the first point of a life that began before may have no difference"
+    )
     for n, point in enumerate(shown):
         assert curves["cumulative"][n] == pytest.approx(point[1] / point[0])
         for column, name in enumerate(("recent", "majority", "no_change"), 1):
@@ -63,10 +69,18 @@ DRAW = """([points, alarms, width]) => {
 
 
 @pytest.mark.parametrize("width", [280, 760, 1100])
-@pytest.mark.parametrize("points", [life(1, 1, 200), life(2, 2, 200), life(3, 256, 200, 10**9)], ids=["1", "2", "256"])
+@pytest.mark.parametrize(
+    "points", [life(1, 1, 200), life(2, 2, 200), life(3, 256, 200, 10**9)], ids=["1", "2", "256"]
+)
 def test_the_picture_has_no_number_that_is_none(shell, points, width):
     alarms = [
-        {"event": points[-1][0] - 100, "change": change, "series": "<b>", "detector": "adwin", "size": 0.2}
+        {
+            "event": points[-1][0] - 100,
+            "change": change,
+            "series": "<b>",
+            "detector": "adwin",
+            "size": 0.2,
+        }
         for change in ("worse", "better", "moved")
     ]
     picture = shell.evaluate(DRAW, [history(points), alarms, width])
@@ -99,6 +113,9 @@ NAMED = """([points]) => {
 
 def test_the_baselines_are_named_and_explained_wherever_they_are_told(shell):
     legend, heads, label = shell.evaluate(NAMED, [history(life(3, 40, 200))])
-    meaning = {"majority": "always the most frequent label so far", "no change": "the last label again"}
+    meaning = {
+        "majority": "always the most frequent label so far",
+        "no change": "the last label again",
+    }
     assert dict(legend) == dict(heads) == meaning
     assert all(f"{name} ({words})" in label for name, words in meaning.items())

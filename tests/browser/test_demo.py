@@ -1,6 +1,8 @@
-"""The page of a running demo: whoever opens it sees the counts grow, the planted drift, and why a prediction is so.
+"""The page of a running demo: whoever opens it sees the counts grow, the planted drift, and why a
+prediction is so.
 
-`ONEPASS_SCREENSHOTS=docs pytest tests/browser/test_demo.py` keeps the pictures of the documentation.
+`ONEPASS_SCREENSHOTS=docs pytest tests/browser/test_demo.py` keeps the pictures of the
+documentation.
 """
 
 import os
@@ -13,11 +15,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from service.cli.payments import DRIFT_EVERY
+from service.embedded.payments import DRIFT_EVERY
 from tests.browser.conftest import Visit
 from tests.integration.processes import Http, environment, free_port
 
-FEATURES = '{"amount": 420.5, "age_days": 30, "hour": 3, "distance_km": 2400, "attempts": 6, "country": "br"}'
+FEATURES = (
+    '{"amount": 420.5, "age_days": 30, "hour": 3, "distance_km": 2400, "attempts": 6, "country":'
+    ' "br"}'
+)
 PATIENCE = 60_000
 PICTURES = os.environ.get("ONEPASS_SCREENSHOTS")
 DESK = {"width": 1100, "height": 800}
@@ -54,7 +59,9 @@ def demo():
 
 @pytest.fixture
 def window(chromium):
-    """A window of that size and colour scheme; at its end, that nothing went wrong or abroad in it."""
+    """A window of that size and colour scheme; at its end, that nothing went wrong or
+    abroad in it.
+    """
     opened = []
 
     def open_one(home, size=DESK, scheme="light"):
@@ -74,7 +81,9 @@ def window(chromium):
 
 
 def learned(page):
-    number = page.locator("#numbers div").filter(has_text="events learned").locator("dd").inner_text()
+    number = (
+        page.locator("#numbers div").filter(has_text="events learned").locator("dd").inner_text()
+    )
     return int(number.replace(",", ""))
 
 
@@ -99,12 +108,16 @@ def marked(page):
 
 
 def planted(event):
-    """Soon after a change of the rule; which one is shown depends on how long kernels were compiled before."""
+    """Soon after a change of the rule; which one is shown depends on how long kernels were compiled
+    before.
+    """
     return event >= DRIFT_EVERY and event % DRIFT_EVERY <= 1000
 
 
 def overflow(page):
-    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    return page.evaluate(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
 
 
 def test_it_shows_growth_drift_and_an_explanation(demo, window):
@@ -113,9 +126,15 @@ def test_it_shows_growth_drift_and_an_explanation(demo, window):
     until(page, lambda: learned(page) > first + 2000, "growing counts")
     expect(page.locator("#chart svg")).to_be_visible(timeout=PATIENCE)
     points = int(page.locator("#chart svg").get_attribute("data-points"))
-    until(page, lambda: int(page.locator("#chart svg").get_attribute("data-points")) > points, "growing curves")
+    until(
+        page,
+        lambda: int(page.locator("#chart svg").get_attribute("data-points")) > points,
+        "growing curves",
+    )
     for name in ("recent", "cumulative", "majority", "no_change"):
-        assert page.locator(f"#chart .curve.{name}").get_attribute("d").count("L") > 1, f"a curve of {name}"
+        assert page.locator(f"#chart .curve.{name}").get_attribute("d").count("L") > 1, (
+            f"a curve of {name}"
+        )
 
     until(page, lambda: any(map(planted, marked(page))), "a mark after a planted drift")
     expect(page.locator("#alarms")).to_contain_text("error rose by")
@@ -139,12 +158,20 @@ def test_the_numbers_are_there(demo, window, shown):
     card = page.locator(".card").filter(has=page.get_by_role("heading", name=shown, exact=True))
     until(page, lambda: learned(page) > 1000, "events")
     rows = {
-        "Quality": ["baseline, majority", "baseline, no change", "kappa, temporal", "log loss", "calibration error"],
+        "Quality": [
+            "baseline, majority",
+            "baseline, no change",
+            "kappa, temporal",
+            "log loss",
+            "calibration error",
+        ],
         "Drift": ["adwin", "inputs", "labels", "predictions", "amount"],
         "Classes": ["fine", "fraud"],
     }[shown]
     for row in rows:
-        expect(card.locator("tr").filter(has_text=row).first).to_contain_text(re.compile("[0-9]"), timeout=15_000)
+        expect(card.locator("tr").filter(has_text=row).first).to_contain_text(
+            re.compile("[0-9]"), timeout=15_000
+        )
 
 
 CONTRAST = """() => {
@@ -182,7 +209,9 @@ def test_every_text_can_be_read_in_light_and_dark(demo, window, scheme):
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, re.findall(r"\d+", ground)[:3])) > 600) == (scheme == "light")
     if scheme == "dark":
-        expect(page.locator("#numbers div").filter(has_text="events/s")).to_contain_text(re.compile("[0-9]"))
+        expect(page.locator("#numbers div").filter(has_text="events/s")).to_contain_text(
+            re.compile("[0-9]")
+        )
         keep(page, "dark")
 
 
@@ -198,14 +227,19 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(demo, window):
     assert overflow(page) == 0
     page.set_viewport_size(PHONE)
     expect(
-        page.locator(f"#chart svg[width='{page.evaluate('document.getElementById(`chart`).clientWidth')}']")
+        page.locator(
+            f"#chart svg[width='{page.evaluate('document.getElementById(`chart`).clientWidth')}']"
+        )
     ).to_be_visible()
     assert overflow(page) == 0
     keep(page, "phone", full_page=True, clip={"x": 0, "y": 0, "width": 360, "height": 1000})
 
 
 def focused(page):
-    return page.evaluate("document.activeElement.id || document.activeElement.value || document.activeElement.tagName")
+    return page.evaluate(
+        "document.activeElement.id || document.activeElement.value ||"
+        " document.activeElement.tagName"
+    )
 
 
 def tab_to(page, wanted):
@@ -242,7 +276,10 @@ def test_a_hidden_tab_does_not_ask(demo, window):
     until(page, lambda: learned(page) > 0, "events")
     asked = []
     page.on("request", lambda request: asked.append(request.url))
-    hide = "(hidden) => { Object.defineProperty(document, 'hidden', { value: hidden, configurable: true }); "
+    hide = (
+        "(hidden) => { Object.defineProperty(document, 'hidden', { value: hidden, configurable:"
+        " true }); "
+    )
     hide += "document.dispatchEvent(new Event('visibilitychange')); }"
     page.evaluate(hide, arg=True)
     page.wait_for_timeout(1500)  # what was under way comes to its end
@@ -251,4 +288,8 @@ def test_a_hidden_tab_does_not_ask(demo, window):
     assert asked == []
     page.evaluate(hide, arg=False)
     page.wait_for_timeout(500)
-    assert {url.rsplit("/", 1)[1].partition("?")[0] for url in asked} == {"status", "history", "weights"}
+    assert {url.rsplit("/", 1)[1].partition("?")[0] for url in asked} == {
+        "status",
+        "history",
+        "weights",
+    }

@@ -1,4 +1,6 @@
-"""The page when things are not as they should be: no events, hostile names, a service that goes away, other roles."""
+"""The page when things are not as they should be: no events, hostile names, a service that goes
+away, other roles.
+"""
 
 import json
 import signal
@@ -6,8 +8,8 @@ from itertools import islice
 
 from playwright.sync_api import expect
 
-from service.cli.payments import payments
-from tests.browser.test_page import feed
+from service.embedded.payments import payments
+from tests.browser.payment_stream import feed
 from tests.integration.processes import free_port, running, write_config
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
@@ -15,12 +17,16 @@ HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 
 def check_told(process):
     """What the page is to show is there to be asked for."""
-    assert {"quality", "drift", "last_rejects"} <= process.get("/status")[1].keys(), "/status does not tell all"
+    assert {"quality", "drift", "last_rejects"} <= process.get("/status")[1].keys(), (
+        "/status does not tell all"
+    )
     assert process.get("/history")[0] == 200, "there is no GET /history"
 
 
 def overflow(page):
-    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    return page.evaluate(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
 
 
 def test_without_events_it_says_so(visit, redis_url, tmp_path):
@@ -33,7 +39,10 @@ def test_without_events_it_says_so(visit, redis_url, tmp_path):
         page.goto(f"http://127.0.0.1:{process.port}/")
         expect(page.locator("#good-word")).to_contain_text("Nothing learned yet", timeout=30_000)
         expect(page.locator("#changed-word")).to_contain_text("Nothing learned yet")
-        assert page.locator(".answer").evaluate_all("(all) => all.map((one) => one.dataset.mood)") == ["none"] * 3
+        assert (
+            page.locator(".answer").evaluate_all("(all) => all.map((one) => one.dataset.mood)")
+            == ["none"] * 3
+        )
         expect(page.locator("#numbers")).not_to_contain_text("%")
         expect(page.locator("#quality")).not_to_contain_text("%")
         expect(page.locator("#why-word")).to_contain_text("Nothing to explain")
@@ -49,7 +58,12 @@ def test_without_events_it_says_so(visit, redis_url, tmp_path):
 def test_names_are_text_whatever_they_contain(visit, redis_url, tmp_path):
     long = "y" * 200
     events = [
-        json.dumps({"features": {HOSTILE: n % 2, long: (n + 1) % 2, "kind": HOSTILE}, "label": [HOSTILE, long][n % 2]})
+        json.dumps(
+            {
+                "features": {HOSTILE: n % 2, long: (n + 1) % 2, "kind": HOSTILE},
+                "label": [HOSTILE, long][n % 2],
+            }
+        )
         for n in range(400)
     ]
     feed(redis_url, [event.encode() for event in events] + [b"<script>", b"{"])
@@ -78,7 +92,13 @@ def test_names_are_text_whatever_they_contain(visit, redis_url, tmp_path):
 def test_it_goes_on_after_a_restart(visit, redis_url, tmp_path):
     stream = payments(9, 0)
     feed(redis_url, list(islice(stream, 500)))
-    config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url, api={"port": free_port()}, lease=1.0)
+    config = write_config(
+        tmp_path / "c.yaml",
+        f"{redis_url}/payments",
+        redis_url,
+        api={"port": free_port()},
+        lease=1.0,
+    )
     page = visit.tab()
     with running("run", config) as process:
         process.answers("/readyz", 200, 120)
@@ -86,13 +106,17 @@ def test_it_goes_on_after_a_restart(visit, redis_url, tmp_path):
         expect(page.locator("#numbers")).to_contain_text("500")
         process.process.send_signal(signal.SIGKILL)
         process.finish()
-        expect(page.locator("#trouble")).to_contain_text("the service does not answer: asking again")
+        expect(page.locator("#trouble")).to_contain_text(
+            "the service does not answer: asking again"
+        )
         expect(page.locator("#view")).to_have_class("stale")
         expect(page.locator("#numbers")).to_contain_text("500")
     feed(redis_url, list(islice(stream, 50)))
     with running("run", config) as process:
         process.answers("/readyz", 200, 120)
-        expect(page.locator("#trouble")).to_contain_text("The service answers again", timeout=20_000)
+        expect(page.locator("#trouble")).to_contain_text(
+            "The service answers again", timeout=20_000
+        )
         expect(page.locator("#numbers")).to_contain_text("550")
         expect(page.locator("#view")).not_to_have_class("stale")
         expect(page.locator("#trouble")).to_have_text("", timeout=30_000)

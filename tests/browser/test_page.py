@@ -1,4 +1,6 @@
-"""The page as a reader sees it: a key asked for once a tab, live numbers, an explained prediction, none from abroad."""
+"""The page as a reader sees it: a key asked for once a tab, live numbers, an explained prediction,
+none from abroad.
+"""
 
 import json
 import re
@@ -7,18 +9,11 @@ from itertools import islice
 import pytest
 from playwright.sync_api import expect
 
-from service.cli.payments import payments
-from service.sources import open_sink
-from service.sources.contract import Entry
+from service.embedded.payments import payments
+from tests.browser.payment_stream import feed
 from tests.integration.processes import free_port, onepass, running, write_config
 
 FEATURES = '{"amount": 420.5, "attempts": 6, "country": "br"}'
-
-
-def feed(url, events):
-    sink = open_sink(f"{url}/payments")
-    sink.append([Entry(event) for event in events])
-    sink.close()
 
 
 @pytest.fixture
@@ -110,12 +105,17 @@ def test_without_keys_it_is_open_and_explains_a_prediction(visit, redis_url, tmp
 
 
 def test_several_classes_and_flat_events(visit, redis_url, tmp_path):
-    events = [json.dumps({"size": n % 3, "kind": "abc"[n % 3], "label": "xyz"[n % 3]}).encode() for n in range(300)]
+    events = [
+        json.dumps({"size": n % 3, "kind": "abc"[n % 3], "label": "xyz"[n % 3]}).encode()
+        for n in range(300)
+    ]
     feed(redis_url, events)
     learner = {"kind": "one_vs_rest", "max_classes": 3, "base": "pa1"}
     model = {"learner": learner, "label": {"classes": "grow", "max_classes": 3}}
     features = {"columns": ["size"], "bits": 8, "flat": True}
-    config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url, **model, features=features)
+    config = write_config(
+        tmp_path / "c.yaml", f"{redis_url}/payments", redis_url, **model, features=features
+    )
     with running("run", config) as process:
         process.answers("/readyz", 200, 60)
         page = visit.tab()
@@ -131,7 +131,9 @@ def test_several_classes_and_flat_events(visit, redis_url, tmp_path):
 
 def test_a_kernel_model_shows_its_stored_rows(visit, redis_url, tmp_path):
     events = [
-        json.dumps({"features": {"size": n % 3, "kind": "abc"[n % 3]}, "label": "xyz"[n % 3]}).encode()
+        json.dumps(
+            {"features": {"size": n % 3, "kind": "abc"[n % 3]}, "label": "xyz"[n % 3]}
+        ).encode()
         for n in range(300)
     ]
     feed(redis_url, events)
@@ -150,7 +152,9 @@ def test_a_kernel_model_shows_its_stored_rows(visit, redis_url, tmp_path):
         expect(page.locator("#numbers")).to_contain_text("of 120")
         expect(page.locator("#why")).to_contain_text("stored events; there is room for 120.")
         expect(page.locator("#weights-title")).to_have_text("Heaviest stored rows")
-        expect(page.locator("#weights caption").first).to_have_text(re.compile(r"^x: \d+ of 40 rows stored$"))
+        expect(page.locator("#weights caption").first).to_have_text(
+            re.compile(r"^x: \d+ of 40 rows stored$")
+        )
         expect(page.locator("#weights")).to_contain_text("kind=a 1")
         page.fill("#features", '{"size": 1, "kind": "b"}')
         page.click("#ask button")

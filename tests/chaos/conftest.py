@@ -1,4 +1,6 @@
-"""What every scenario has: a zygote to fork from, lives that end with the test, and a place to record figures."""
+"""What every scenario has: a zygote to fork from, lives that end with the test, and a place to
+record figures.
+"""
 
 import time
 from pathlib import Path
@@ -15,7 +17,9 @@ collect_ignore = [] if CHAOS else ["test_soak.py", "test_network_kafka.py"]
 
 
 LEFT_SOCKETS = "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
-"""kafka-python leaves sockets to the collector when it is closed while it connects, which faults make it do."""
+"""kafka-python leaves sockets to the collector when it is closed while it connects, which faults
+make it do.
+"""
 
 
 def pytest_collection_modifyitems(items):
@@ -59,7 +63,9 @@ def broker(kafka):
 
 @pytest.fixture
 def measured():
-    """`measured("kill -9 at random times", rounds=300, …)`: a line of docs/reliability.md, if `make chaos` asks."""
+    """`measured("kill -9 at random times", rounds=300, …)`: a line of docs/reliability.md, if `make
+    chaos` asks.
+    """
     started = time.monotonic()
 
     def record(fault, **figures):

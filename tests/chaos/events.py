@@ -1,7 +1,8 @@
-"""Events that carry a serial as one of their columns, so that the state itself tells which were counted.
+"""Events that carry a serial as one of their columns, so that the state itself tells which were
+counted.
 
-Scaled learners keep the mean of every column, and mean × events is the sum of the serials: a lost event, or one that
-was learned twice, changes the count or that sum, whatever the weights look like.
+Scaled learners keep the mean of every column, and mean × events is the sum of the serials: a lost
+event, or one that was learned twice, changes the count or that sum, whatever the weights look like.
 """
 
 import random
@@ -31,17 +32,27 @@ def event(serial):
     """Event number `serial`, the same one always."""
     draw = random.Random(serial)
     amount, hour, country = draw.gauss(250.0, 120.0), draw.random() * 24.0, draw.choice(COUNTRIES)
-    label = "fraud" if amount + 8.0 * hour + 90.0 * (country in {"br", "us"}) + draw.gauss(0.0, 30.0) > 400 else "fine"
+    label = (
+        "fraud"
+        if amount + 8.0 * hour + 90.0 * (country in {"br", "us"}) + draw.gauss(0.0, 30.0) > 400
+        else "fine"
+    )
     return (
-        f'{{"features": {{"serial": {serial}, "amount": {amount:.3f}, "hour": {hour:.3f}, "country": "{country}"}}, '
-        f'"label": "{label}"}}'
+        f'{{"features": {{"serial": {serial}, "amount": {amount:.3f}, "hour": {hour:.3f},'
+        f' "country": "{country}"}}, "label": "{label}"}}'
     ).encode()
 
 
 def mixed(first, count):
-    """Messages first, first + 1, …: events, and at every BAD_EVERY-th place one that cannot be learned."""
+    """Messages first, first + 1, …: events, and at every BAD_EVERY-th place one that cannot be
+    learned.
+    """
     return [
-        BAD[place // BAD_EVERY % len(BAD)][1] if place % BAD_EVERY == BAD_EVERY - 1 else event(place)
+        (
+            BAD[place // BAD_EVERY % len(BAD)][1]
+            if place % BAD_EVERY == BAD_EVERY - 1
+            else event(place)
+        )
         for place in range(first, first + count)
     ]
 
@@ -62,5 +73,7 @@ def tally(messages):
 def counted(snapshot):
     """The same as the state of a checkpoint tells it."""
     total = float(snapshot.arrays["state/mean"][SERIAL_SLOT]) * snapshot.events
-    assert abs(total - round(total)) < 0.01, "the mean of the serials is not exact enough to tell their sum"
+    assert abs(total - round(total)) < 0.01, (
+        "the mean of the serials is not exact enough to tell their sum"
+    )
     return {"events": snapshot.events, "serials": round(total), "rejects": dict(snapshot.rejects)}

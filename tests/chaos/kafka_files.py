@@ -1,4 +1,6 @@
-"""Harm done to a topic's file on the broker's disk, in place: a broker reads a batch without looking into it."""
+"""Harm done to a topic's file on the broker's disk, in place: a broker reads a batch without
+looking into it.
+"""
 
 import struct
 import zlib
@@ -16,7 +18,11 @@ ATTRIBUTES = 21
 CRC = 17
 HEADER = struct.Struct(">qiibIhiqqqhii")
 AROUND_VALUE = 72
-"""Bytes of an uncompressed batch of one record beside its value, if that has between 8 KiB and 1 MiB."""
+"""Bytes of an uncompressed batch of one record beside its value, if that has between 8 KiB and 1
+MiB.
+"""
+AROUND_SMALL = 70
+"""The same of a value between 64 bytes and 8 KiB."""
 MIB = b"\0" * (1 << 20)
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
@@ -36,6 +42,15 @@ def batch_at(data, number):
     for _ in range(number):
         start += 12 + struct.unpack_from(">i", data, start + 8)[0]
     return start, start + 12 + struct.unpack_from(">i", data, start + 8)[0]
+
+
+def batch_of(path, offset):
+    """The number of the batch that begins with this offset."""
+    data = path.read_bytes()
+    number = 0
+    while struct.unpack_from(">q", data, batch_at(data, number)[0])[0] != offset:
+        number += 1
+    return number
 
 
 def spoil(path, number):
@@ -71,9 +86,35 @@ def write(path, data):
 
 def bomb(codec, mib, offset):
     """A batch of one record of so many MiB of nothing."""
-    packed = b"".join(_packed(codec, list(_record(mib << 20))))
+    return packed_batch(codec, list(_record(mib << 20)), offset)
+
+
+def header_bomb(codec, headers, offset):
+    """A batch of one record with so many headers, each of an empty name and no value."""
+    inner, length, number = bytearray(), bytearray(), bytearray()
+    for part in (0, 0, 0, -1, 0):  # attributes, time, offset, no key, no byte of a value
+        encode_varint(part, inner.append)
+    encode_varint(headers, inner.append)
+    encode_varint(-1, number.append)
+    every = b"\0" + bytes(number)
+    encode_varint(len(inner) + headers * len(every), length.append)
+    return packed_batch(codec, [bytes(length + inner), every * headers], offset)
+
+
+def filler(batch):
+    """A value that makes an uncompressed batch of one record as large as `batch`, which can then be
+    planted.
+    """
+    value = len(batch) - AROUND_VALUE
+    return b"\1" * (value if value >= 8 << 10 else len(batch) - AROUND_SMALL)
+
+
+def packed_batch(codec, chunks, offset):
+    packed = b"".join(_packed(codec, chunks))
     times = (1_700_000_000_000, 1_700_000_000_000)
-    head = HEADER.pack(offset, HEADER.size - 12 + len(packed), 0, 2, 0, codec, 0, *times, -1, -1, -1, 1)
+    head = HEADER.pack(
+        offset, HEADER.size - 12 + len(packed), 0, 2, 0, codec, 0, *times, -1, -1, -1, 1
+    )
     batch = bytearray(head + packed)
     struct.pack_into(">I", batch, CRC, crc32c.crc32c(bytes(batch[ATTRIBUTES:])))
     return bytes(batch)
@@ -99,7 +140,9 @@ def _packed(codec, chunks):
             yield struct.pack(">i", len(block)) + block
         return
     if codec == LZ4:
-        packer = lz4.frame.LZ4FrameCompressor(block_linked=False, block_size=lz4.frame.BLOCKSIZE_MAX4MB)
+        packer = lz4.frame.LZ4FrameCompressor(
+            block_linked=False, block_size=lz4.frame.BLOCKSIZE_MAX4MB
+        )
         yield packer.begin()
     elif codec == ZSTD:
         packer = zstandard.ZstdCompressor().compressobj()

@@ -1,4 +1,6 @@
-"""Where figures go while `make chaos` runs a part; as a pytest plugin it adds how many tests have passed."""
+"""Where figures go while `make chaos` runs a part; as a pytest plugin it adds how many tests have
+passed.
+"""
 
 import json
 import os

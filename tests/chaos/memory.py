@@ -12,6 +12,12 @@ def rss_mb(pid):
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
+def peak_mb(pid):
+    """The most resident memory that it ever had."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+
 def cpu_seconds(pid):
     """User and system time so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -17,18 +17,48 @@ RULES = (
         "nothing to redo",
     ),
     (
+        "SIGTERM or a due checkpoint in a batch that takes long (texts of 1 MB)",
+        (
+            "the batch is learned in pieces of 0.25 s; what was learned is saved, the rest is"
+            " polled again"
+        ),
+        "exit 0 within 10 s",
+    ),
+    (
+        "a web page of another site asks a service without keys",
+        "its `Host`, `Origin` or `Sec-Fetch-Site` is refused: 421 or 403",
+        '`onepass_http_refusals_total{reason="host"}`, `{reason="cross_site"}`',
+    ),
+    (
         "Redis away",
-        "learning and predictions go on; learning pauses after `store.max_unsaved_seconds` or `_events`",
+        (
+            "learning and predictions go on; learning pauses after"
+            " `checkpoint.max_uncheckpointed_seconds` or `_events`"
+        ),
+        "`onepass_redis_up` 0, `onepass_checkpoint_failures_total`",
+    ),
+    (
+        "Redis refuses writes (MISCONF after a failed save, `maxmemory` reached)",
+        (
+            "as Redis away: the line and `/status` name the refusal, and learning goes on when"
+            " Redis takes writes again"
+        ),
         "`onepass_redis_up` 0, `onepass_checkpoint_failures_total`",
     ),
     (
         "Redis went back in time or was emptied",
-        "the living learner writes its newer state on top; a new one starts from what is there, a file copy or anew",
+        (
+            "the living learner writes its newer state on top; a new one starts from what is there,"
+            " a file copy or anew"
+        ),
         "`onepass_fenced_total`, `onepass_checkpoint_generation` falls",
     ),
     (
         "checkpoint damaged",
-        "the newest good one is loaded; if none is good, the learner stops and never starts from nothing by itself",
+        (
+            "the newest good one is loaded; if none is good, the learner stops and never starts"
+            " from nothing by itself"
+        ),
         "`onepass_checkpoint_corrupt_total`, exit 3",
     ),
     (
@@ -37,24 +67,101 @@ RULES = (
         "`onepass_kafka_up` 0, `onepass_source_up` 0",
     ),
     (
+        (
+            "Kafka refuses the login, also in mid-run; the listener speaks another protocol; the"
+            " certificate does not fit"
+        ),
+        (
+            "tried again for ever; the line names the user or the setting (`security.…`), never the"
+            " password"
+        ),
+        "`onepass_kafka_up` 0",
+    ),
+    (
+        "acknowledged records lost by an unclean leader election",
+        "as a log that was cut off, by `source.on_data_loss`",
+        "exit 3, or `onepass_events_lost_total{reason}`",
+    ),
+    (
+        "a small compressed batch that would fill the memory",
+        (
+            "above 64 MiB, or 1,000 headers a record, it is unreadable; others are unpacked two at"
+            " a time (kafka-python)"
+        ),
+        "exit 3, or `onepass_events_lost_total{reason}`",
+    ),
+    (
+        "an operator imports, rolls back and freezes at the same moment",
+        (
+            "each is done or refused (exit 1); the learner begins from the newest, or stops if that"
+            " has other settings"
+        ),
+        "exit 3, `onepass_fenced_total`",
+    ),
+    (
         "the log's client hangs",
         "after 30 s the process ends with status 1, to be started again",
         "exit 1",
     ),
     (
         "message that is no event",
-        "counted by reason, kept in the dead-letter log *before* the checkpoint that passes it, never learned",
+        (
+            "counted by reason, kept in the dead-letter log *before* the checkpoint that passes it,"
+            " never learned"
+        ),
         "`onepass_rejects_total{reason}`",
     ),
     (
         "retention passed the position, topic recreated, log cut off, batch unreadable",
-        "by `source.on_lost`: stop (default), or go on with the gap recorded",
+        "by `source.on_data_loss`: stop (default), or go on with the gap recorded",
         "exit 3, or `onepass_events_lost_total{reason}`",
+    ),
+    (
+        "a Redis stream trimmed, recreated or restored from an older dump under a reader",
+        (
+            "noticed before any later entry is delivered; by `source.on_data_loss`: stop, or record"
+            " the gap"
+        ),
+        "exit 3, or `onepass_events_lost_total{reason}`",
+    ),
+    (
+        "a file rewritten or cut in place while it is read",
+        "stop; a file that only grows, or is replaced by another, is read on as it was",
+        "exit 3",
     ),
     (
         "partition added",
         "read from its beginning",
         "`onepass_lag_events{partition}`",
+    ),
+    (
+        "clock of Redis set back or forward",
+        (
+            "a lease with more time left than it can have counts as over; if one ends early, the"
+            " token decides who writes"
+        ),
+        "`onepass_fenced_total`",
+    ),
+    (
+        "file of keys unreadable or broken",
+        (
+            "the keys read before stay good for 300 s, then every key is refused until the file can"
+            " be used"
+        ),
+        "`onepass_keys_file_up` 0",
+    ),
+    (
+        "disk of the kernel cache full, or a file in it damaged",
+        "the kernels are compiled and not kept",
+        "one warning in the log",
+    ),
+    (
+        "too little memory",
+        (
+            "at the start: exit 1 and one line; later the kernel kills the learner, and the next"
+            " one goes on"
+        ),
+        "exit 1, or killed",
     ),
     (
         "network cut, silent, slow, reset; a reply lost",
@@ -89,19 +196,19 @@ starts from a checkpoint and from nothing else; offsets committed to Kafka are f
   have put it into the log twice; it is then learned twice.
 * **Metrics and logs** of a process end with it. What must survive is in the checkpoint (`onepass_model_events`, …).
 * **Redis without persistence** keeps nothing over a restart. A living learner fills it again; with none alive, the
-  model is built anew from the log or from `store.copies`, as far as the log reaches.
+  model is built anew from the log or from `store.backup`, as far as the log reaches.
 * **Retention shorter than an outage** loses events before they are learned. It is noticed and counted, not mended: keep
   the log longer than the oldest checkpoint plus the longest outage you want to survive.
 * **Duplicates made by producers** are two messages, and are learned twice. Use idempotent producers.
 * **Several partitions** interleave as they are fetched, so two runs learn in different orders. The order taken is in
-  the checkpoint, and `onepass replay --lineage` builds the same bits from it.
+  the checkpoint, and `onepass audit` builds the same bits from it.
 * **Other hardware or library versions** may round differently; bit-identity is promised on the same ones.
 * **A prediction** may come from a state that no checkpoint has yet; after a kill the count may step back.
 
 ## What was measured
 
 Each scenario ends with the same proof: the weights, counts and rejects of the newest checkpoint are compared bit for
-bit with one quiet pass over the same messages (or with `replay --lineage`), and the sum of the serials that the
+bit with one quiet pass over the same messages (or with `onepass audit`), and the sum of the serials that the
 messages carry is read out of the model's state. `different` counts the runs that were not identical. The real Apache
 Kafka and the real Redis are used throughout. A part runs alone with `make chaos PART=…`; a few rounds of each run in
 `make test`.
@@ -110,23 +217,37 @@ Kafka and the real Redis are used throughout. A part runs alone with `make chaos
 
 def page(parts):
     """The whole page; `parts` as they lie in docs/reliability.json."""
-    rules = ["| fault | what happens | how it shows |", "|---|---|---|", *(f"| {' | '.join(rule)} |" for rule in RULES)]
+    rules = [
+        "| fault | what happens | how it shows |",
+        "|---|---|---|",
+        *(f"| {' | '.join(rule)} |" for rule in RULES),
+    ]
     lines = [PROMISE.replace("{rules}", "\n".join(rules))]
     for name, part in parts.items():
         lines.append(f"\n### {name}\n")
         lines.append(
-            f"`make chaos PART={name}` · {part['date']} (UTC) · {part['machine']} · {part['minutes']} minutes\n"
+            f"`make chaos PART={name}` · {part['date']} (UTC) · {part['machine']} ·"
+            f" {part['minutes']} minutes\n"
         )
         lines += table(part["figures"])
     if not parts:
         lines.append("\nNothing yet: run `make chaos`.\n")
-    return "\n".join(line.rstrip("\n") if line.startswith("|") else line for line in lines).rstrip("\n") + "\n"
+    return (
+        "\n".join(line.rstrip("\n") if line.startswith("|") else line for line in lines).rstrip(
+            "\n"
+        )
+        + "\n"
+    )
 
 
 def table(figures):
     rows = ["| scenario | measured |", "|---|---|"]
     for figure in figures:
-        told = ", ".join(f"{key.replace('_', ' ')} {said(value)}" for key, value in figure.items() if key != "fault")
+        told = ", ".join(
+            f"{key.replace('_', ' ')} {said(value)}"
+            for key, value in figure.items()
+            if key != "fault"
+        )
         rows.append(f"| {figure['fault']} | {told} |")
     return rows
 

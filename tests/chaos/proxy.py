@@ -1,7 +1,8 @@
-"""A TCP proxy that fails on demand: in a thread of its own, before one server, its mode changed while it runs.
+"""A TCP proxy that fails on demand: in a thread of its own, before one server, its mode changed
+while it runs.
 
-Bytes held back by `hole` or `delay` are delivered later in order, as TCP would; only `cut`, `reset` and `drop_reply`
-lose any, and those end the connection.
+Bytes held back by `hole` or `delay` are delivered later in order, as TCP would; only `cut`, `reset`
+and `drop_reply` lose any, and those end the connection.
 """
 
 import asyncio
@@ -17,7 +18,8 @@ from service.embedded.process import HOST, free_port
 
 CHUNK = 65536
 OVERLAP = 256
-"""Bytes of a request that are kept, so that what `drop_reply` looks for may lie across two chunks."""
+"""Bytes of a request that are kept, so that what `drop_reply` looks for may lie across two chunks.
+"""
 WAIT_SECONDS = 10.0
 
 
@@ -50,7 +52,9 @@ class Link:
             if writer is not None and not writer.is_closing():
                 linger = struct.pack("ii", 1, 0)  # close with RST, not FIN
                 with suppress(OSError):
-                    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                    writer.get_extra_info("socket").setsockopt(
+                        socket.SOL_SOCKET, socket.SO_LINGER, linger
+                    )
                 writer.transport.abort()
         self.ended.set()
 
@@ -69,7 +73,9 @@ class Proxy:
         self._links: set[Link] = set()
         self._server: asyncio.Server | None = None
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=f"proxy to {target}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name=f"proxy to {target}", daemon=True
+        )
         self._thread.start()
         self._open = asyncio.Event()
         self._do(self._pass(Mode()))
@@ -89,7 +95,9 @@ class Proxy:
         self._do(self._pass(Mode(reset_after=after)))
 
     def drop_reply(self, asked: Callable[[bytes], bool]) -> None:
-        """Let the next request of which `asked` is true reach the server, and its reply reach nobody."""
+        """Let the next request of which `asked` is true reach the server, and its reply reach
+        nobody.
+        """
         self._do(self._pass(Mode(asked=asked)))
 
     def hole(self) -> None:
@@ -149,8 +157,12 @@ class Proxy:
             if link.server is not None:
                 link.server.close()
 
-    def _pump(self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, reply: bool):
-        """One direction: a task that reads and dates the chunks, and one that writes each when its time has come."""
+    def _pump(
+        self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, reply: bool
+    ):
+        """One direction: a task that reads and dates the chunks, and one that writes each when its
+        time has come.
+        """
         waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(64)
 
         async def read() -> None:

@@ -1,4 +1,6 @@
-"""`make chaos [PART=…]`: the long figures of each part, kept in docs/reliability.json, from which the page is made."""
+"""`make chaos [PART=…]`: the long figures of each part, kept in docs/reliability.json, from which
+the page is made.
+"""
 
 import argparse
 import json
@@ -29,6 +31,25 @@ class Part(NamedTuple):
     files: tuple[str, ...]
 
 
+ATTACKED = ("streams", "host", "http", "systems", "kafka", "operators", "sizes")
+"""What the attack's tests attack: Redis streams and other logs, the host, the API, foreign systems
+and sizes.
+"""
+LAWS = tuple(
+    f"learners/test_{name}.py"
+    for name in (
+        "laws",
+        "law_delta",
+        "terms",
+        "support_terms",
+        "oracles",
+        "oracles_kernel",
+        "registry",
+        "jit",
+    )
+)
+"""Those that take `chosen_specs`: a pairwise choice in `make test`, all compositions here."""
+
 PARTS = {
     "kill": Part(7, ("chaos/test_kill.py", "chaos/test_lineage.py")),
     "zombie": Part(3, ("chaos/test_zombie.py",)),
@@ -36,12 +57,14 @@ PARTS = {
     "broker": Part(5, ("chaos/test_broker.py",)),
     "corrupt": Part(1, ("chaos/test_store_faults.py", "chaos/test_store_machine.py")),
     "malformed": Part(7, ("chaos/test_malformed.py",)),
-    "api": Part(12, ("service/test_schemathesis.py",)),
+    "api": Part(12, ("service/api/test_schemathesis.py",)),
     "door": Part(2, ("integration/test_door.py",)),
     "logs": Part(1, ("chaos/test_logs.py",)),
     "network": Part(5, ("chaos/test_network.py", "chaos/test_network_kafka.py")),
+    "attack": Part(20, tuple(f"chaos/test_attack_{name}.py" for name in ATTACKED)),
     "sigterm": Part(1, ("chaos/test_sigterm.py",)),
     "soak": Part(20, ("chaos/test_soak.py",)),
+    "laws": Part(20, LAWS),
     "endurance": Part(8, ("learners/test_endurance.py",)),
     "budget": Part(5, ("learners/test_budget.py",)),
 }
@@ -50,7 +73,9 @@ LONGEST = 3
 
 
 def main():
-    parser = argparse.ArgumentParser("make chaos", description="Faults in numbers; each part can be run apart.")
+    parser = argparse.ArgumentParser(
+        "make chaos", description="Faults in numbers; each part can be run apart."
+    )
     words = ", ".join(f"{name} ({part.minutes} min)" for name, part in PARTS.items())
     parser.add_argument("parts", nargs="*", metavar="PART", help=words)
     parser.add_argument("--page", action="store_true", help="only write the page again")
@@ -91,16 +116,26 @@ def ran(name):
 
 def passes(command, environment, seconds):
     try:
-        return subprocess.run(command, cwd=ROOT, env=environment, timeout=seconds, check=False).returncode == 0
+        return (
+            subprocess.run(
+                command, cwd=ROOT, env=environment, timeout=seconds, check=False
+            ).returncode
+            == 0
+        )
     except subprocess.TimeoutExpired:
         print(f"not within {seconds} s", file=sys.stderr)
         return False
 
 
 def machine():
-    redis = subprocess.run([embedded_redis._executable(), "--version"], capture_output=True, text=True, check=True)
+    redis = subprocess.run(
+        [embedded_redis._executable(), "--version"], capture_output=True, text=True, check=True
+    )
     version = redis.stdout.partition("v=")[2].split()[0]
-    return f"{os.cpu_count()} cores, Python {platform.python_version()}, Kafka {VERSION}, Redis {version}"
+    return (
+        f"{os.cpu_count()} cores, Python {platform.python_version()}, Kafka {VERSION}, Redis"
+        f" {version}"
+    )
 
 
 if __name__ == "__main__":

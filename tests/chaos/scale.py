@@ -1,4 +1,6 @@
-"""How often each fault is done: a few times in every run of the tests, many times in `make chaos`."""
+"""How often each fault is done: a few times in every run of the tests, many times in `make
+chaos`.
+"""
 
 import os
 from typing import NamedTuple
@@ -25,6 +27,8 @@ class Figures(NamedTuple):
     slow_headers: int
     slow_bodies: int
     """Connections that send theirs a byte at a time, all at once."""
+    attack_rounds: int
+    """Of each scenario of the attack."""
 
 
 FEW = Figures(
@@ -40,6 +44,7 @@ FEW = Figures(
     hole_seconds=2.0,
     slow_headers=100,
     slow_bodies=40,
+    attack_rounds=2,
 )
 MANY = Figures(
     failpoint_rounds=5,
@@ -54,6 +59,7 @@ MANY = Figures(
     hole_seconds=30.0,
     slow_headers=500,
     slow_bodies=200,
+    attack_rounds=20,
 )
 FIGURES = MANY if CHAOS else FEW
 

@@ -1,4 +1,6 @@
-"""The broker dies under one learner and is not there when another starts: nothing is lost, and predictions go on."""
+"""The broker dies under one learner and is not there when another starts: nothing is lost, and
+predictions go on.
+"""
 
 import time
 from statistics import median
@@ -57,13 +59,17 @@ def test_broker_killed_and_started_again(make_topic, broker, make_life, redis_ur
 
 
 def started_without(life):
-    """A start as users have it, not a fork, since the whole of it counts; and after how long it answers."""
+    """A start as users have it, not a fork, since the whole of it counts; and after how long it
+    answers.
+    """
     began = time.monotonic()
     process = Process(["run"], life.config())
     try:
         process.answers("/healthz", 200, 3 * HTTP_SECONDS)
         seconds = time.monotonic() - began
-        wait_for(lambda: "Kafka" in process.get("/status")[1]["trouble"], 20, "a word about Kafka")
+        wait_for(
+            lambda: "Kafka" in process.get("/status")[1]["waiting_for"], 20, "a word about Kafka"
+        )
     except BaseException:
         process.kill()
         raise

@@ -1,4 +1,6 @@
-"""kill -9, at every failpoint and at random times: the same bits and the same counts as if nothing had happened."""
+"""kill -9, at every failpoint and at random times: the same bits and the same counts as if nothing
+had happened.
+"""
 
 import random
 import signal
@@ -7,7 +9,7 @@ import time
 import pytest
 
 from service.failpoints import POINTS
-from tests.chaos import letters
+from tests.chaos import dead_letters
 from tests.chaos.lanes import side_by_side
 from tests.chaos.scale import FIGURES
 
@@ -23,7 +25,10 @@ LONGEST_START = 0.5
 @pytest.fixture
 def lives(make_life, redis_url, topic):
     """A life on each kind of log, of one partition."""
-    return [make_life(f"{redis_url}/events", redis_url, "stream"), make_life(topic, redis_url, "topic")]
+    return [
+        make_life(f"{redis_url}/events", redis_url, "stream"),
+        make_life(topic, redis_url, "topic"),
+    ]
 
 
 def test_kills_at_every_failpoint(lives, measured):
@@ -39,7 +44,9 @@ def test_kills_at_every_failpoint(lives, measured):
                 if point == "in_stop":
                     life.advances()
                     process.signal(signal.SIGTERM)
-                assert process.ended(DEATH_SECONDS) == -signal.SIGKILL, f"{point} was not reached {turn} times"
+                assert process.ended(DEATH_SECONDS) == -signal.SIGKILL, (
+                    f"{point} was not reached {turn} times"
+                )
         life.prove()
 
     side_by_side(live, *lives)
@@ -62,8 +69,10 @@ def test_kills_at_random_times(lives, measured):
             assert process.status is None, f"it ended by itself: {process.said()}"
             process.kill()
         life.prove()
-        kept = letters.kept(life)
-        assert all(kept[text] >= times for text, times in letters.expected(life).items()), "a rejected event is lost"
+        found = dead_letters.count_found(life)
+        assert all(found[text] >= times for text, times in dead_letters.count_fed(life).items()), (
+            "a rejected event is lost"
+        )
 
     side_by_side(live, *lives)
     kills = FIGURES.kills // len(lives) * len(lives)

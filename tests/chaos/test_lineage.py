@@ -1,4 +1,6 @@
-"""kill -9 over eight partitions: two honest runs differ in order, so the order in the checkpoint is replayed."""
+"""kill -9 over eight partitions: two honest runs differ in order, so the order in the checkpoint is
+replayed.
+"""
 
 import random
 import time

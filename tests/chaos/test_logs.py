@@ -1,4 +1,6 @@
-"""A log that is not what it was: each way is noticed by both clients, the policy is followed, and the gap is exact."""
+"""A log that is not what it was: each way is noticed by both clients, the policy is followed, and
+the gap is exact.
+"""
 
 import gc
 import logging
@@ -9,7 +11,14 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from service.sources import open_sink, open_source
-from service.sources.contract import Bookmark, Entry, Gap, Options, SourceDown, SourceLost
+from service.sources.base import (
+    Bookmark,
+    Entry,
+    Gap,
+    Options,
+    SourceLostError,
+    SourceUnavailableError,
+)
 from tests.chaos.kafka_files import segment, set_codec, spoil
 
 pytestmark = pytest.mark.timeout(60)
@@ -32,8 +41,12 @@ class Topic:
             for group in [[value] for value in values] if batches else [values]:
                 sink.append([Entry(value) for value in group])
 
-    def open(self, client, on_lost="fail", **options):
-        return closing(open_source(self.url, "earliest", Options(client=client, on_lost=on_lost, **options)))
+    def open(self, client, on_data_loss="fail", **options):
+        return closing(
+            open_source(
+                self.url, "earliest", Options(client=client, on_data_loss=on_data_loss, **options)
+            )
+        )
 
     def admin(self):
         return KafkaAdminClient(bootstrap_servers=self.bootstrap)
@@ -44,7 +57,9 @@ class Topic:
             deadline = time.monotonic() + SECONDS
             while self.name in admin.list_topics():
                 assert time.monotonic() < deadline
-            admin.create_topics({self.name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+            admin.create_topics(
+                {self.name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True
+            )
         self.append(*values)
 
 
@@ -69,7 +84,7 @@ def read(source, count):
 def read_to_end(source):
     deadline = time.monotonic() + SECONDS
     values = []
-    while not source.exhausted:
+    while not source.at_end:
         assert time.monotonic() < deadline, "a hang"
         values += [record.value for record in source.poll(0.2, 100)]
     return values
@@ -89,7 +104,10 @@ def test_retention_has_passed_the_bookmark(topic, client):
     bookmark = bookmark_after(topic, client, 2)
     with topic.admin() as admin:
         admin.delete_records({TopicPartition(topic.name, 0): 5})
-    with topic.open(client) as source, pytest.raises(SourceLost, match="partition 0: wanted 2, it holds 5 to 10"):
+    with (
+        topic.open(client) as source,
+        pytest.raises(SourceLostError, match="partition 0: wanted 2, it holds 5 to 10"),
+    ):
         source.seek(bookmark)
     with topic.open(client, "earliest") as source:
         source.seek(bookmark)
@@ -104,7 +122,9 @@ def test_retention_has_passed_the_bookmark(topic, client):
 
 
 def test_retention_passes_while_reading(topic, client):
-    """The events are hidden in a transaction until some are deleted, so that no client has fetched them before."""
+    """The events are hidden in a transaction until some are deleted, so that no client has fetched
+    them before.
+    """
     with (
         topic.open(client) as stopping,
         topic.open(client, "earliest") as going_on,
@@ -118,7 +138,7 @@ def test_retention_passes_while_reading(topic, client):
         with topic.admin() as admin:
             admin.delete_records({TopicPartition(topic.name, 0): 5})
         producer.commit_transaction()
-        with pytest.raises(SourceLost, match="wanted 0, it holds 5 to 11"):
+        with pytest.raises(SourceLostError, match="wanted 0, it holds 5 to 11"):
             read(stopping, 10)
         assert read(going_on, 5) == numbers(5, 10)
         assert going_on.gaps() == [Gap("0", "0", "5", 5, "retention")]
@@ -137,7 +157,7 @@ def test_topic_recreated(topic, length):
     for client in CLIENTS:
         with topic.open(client) as source:
             for way in [bookmark, by_identity] + ([by_anchor] if length >= 5 else []):
-                with pytest.raises(SourceLost, match="another topic"):
+                with pytest.raises(SourceLostError, match="another topic"):
                     source.seek(way)
         with topic.open(client, "earliest") as source:
             source.seek(bookmark if length < 5 else by_anchor)
@@ -154,7 +174,7 @@ def test_topic_recreated_while_reading(topic, client):
     with topic.open(client) as source:
         read(source, 8)
         topic.recreate(numbers(100, 112))
-        with pytest.raises(SourceLost, match="another topic"):
+        with pytest.raises(SourceLostError, match="another topic"):
             read(source, 1_000)
 
 
@@ -162,7 +182,7 @@ def test_other_cluster_is_another_log(topic, client):
     topic.append(*numbers(0, 8))
     bookmark = bookmark_after(topic, client, 5)
     other = "x" + bookmark.marks[""]
-    with topic.open(client) as source, pytest.raises(SourceLost, match="another topic"):
+    with topic.open(client) as source, pytest.raises(SourceLostError, match="another topic"):
         source.seek(bookmark._replace(marks={"": other}))
 
 
@@ -170,7 +190,10 @@ def test_end_cut_off(topic, client):
     topic.append(*numbers(0, 8))
     marks = bookmark_after(topic, client, 8).marks
     cut = Bookmark({"0": "11"}, marks)
-    with topic.open(client) as source, pytest.raises(SourceLost, match="wanted 11, it holds 0 to 8: its end was cut"):
+    with (
+        topic.open(client) as source,
+        pytest.raises(SourceLostError, match="wanted 11, it holds 0 to 8: its end was cut"),
+    ):
         source.seek(cut)
     with topic.open(client, "latest") as source:
         source.seek(cut)
@@ -182,7 +205,7 @@ def test_end_cut_off_and_grown_again(topic, client):
     topic.append(*numbers(0, 8))
     bookmark = bookmark_after(topic, client, 5)
     strange = bookmark._replace(marks=bookmark.marks | {"0": "4:1:1"})
-    with topic.open(client) as source, pytest.raises(SourceLost, match="its end was cut off"):
+    with topic.open(client) as source, pytest.raises(SourceLostError, match="its end was cut off"):
         source.seek(strange)
 
 
@@ -204,8 +227,8 @@ def test_partition_added_while_reading_and_before_a_restart(topic, client):
         assert source.lag() == {"0": 0, "1": 3}
         assert read(source, 3) == numbers(50, 53)
         source.seek(bookmark)
-        assert source.until_end(bookmark.positions) == {"0": "8", "1": "0"}
-        assert source.exhausted
+        assert source.stop_at_end(bookmark.positions) == {"0": "8", "1": "0"}
+        assert source.at_end
     with topic.open(client, only="1") as source:
         source.seek(bookmark)
         assert read(source, 3) == numbers(50, 53)
@@ -227,7 +250,9 @@ def fill(topic, partition, values):
     ids=["checksum", "unknown codec"],
 )
 def test_unreadable_batch(topic, client, harm, policy):
-    """Batches of one event; 1, 4, 5 and the last are bad: alone, as a pair, and with nothing behind."""
+    """Batches of one event; 1, 4, 5 and the last are bad: alone, as a pair, and with nothing
+    behind.
+    """
     topic.append(*numbers(0, 8), batches=True)
     path = segment(topic.bootstrap, topic.name)
     for number in (1, 4, 5, 7):
@@ -235,15 +260,19 @@ def test_unreadable_batch(topic, client, harm, policy):
     with topic.open(client) as source:
         assert read(source, 1) == [b"0"]
         for _ in range(2):
-            with pytest.raises(SourceLost, match="partition 0: the batch at offset 1 cannot be read"):
+            with pytest.raises(
+                SourceLostError, match="partition 0: the batch at offset 1 cannot be read"
+            ):
                 read(source, 1)
         assert source.bookmark().positions == {"0": "1"}
         assert source.lag() == {"0": 7}
     with topic.open(client, policy) as source:
-        end = source.until_end()
+        end = source.stop_at_end()
         assert read_to_end(source) == [b"0", b"2", b"3", b"6"]
         assert source.bookmark().positions == end == {"0": "8"}
-        assert source.gaps() == [Gap("0", str(at), str(at + 1), 1, "corrupt") for at in (1, 4, 5, 7)]
+        assert source.gaps() == [
+            Gap("0", str(at), str(at + 1), 1, "corrupt") for at in (1, 4, 5, 7)
+        ]
 
 
 def test_unreadable_batch_of_many_is_passed_over_as_one(topic, client):
@@ -253,7 +282,7 @@ def test_unreadable_batch_of_many_is_passed_over_as_one(topic, client):
                 sent.get(timeout=SECONDS)
     spoil(segment(topic.bootstrap, topic.name), 1)
     with topic.open(client, "earliest") as source:
-        source.until_end()
+        source.stop_at_end()
         assert read_to_end(source) == numbers(0, 3) + numbers(40, 43)
         assert source.gaps() == [Gap("0", "3", "40", 37, "corrupt")]
         bookmark = source.bookmark()
@@ -261,7 +290,8 @@ def test_unreadable_batch_of_many_is_passed_over_as_one(topic, client):
         assert source.gaps() == []
 
 
-# kafka-python leaves the sockets of refused connections to the collector, and its log entries would hold them.
+# kafka-python leaves the sockets of refused connections to the collector, and its log entries would
+# hold them.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_broker_killed_and_started(kafka, topic, caplog):
     caplog.set_level(logging.CRITICAL, logger="kafka")
@@ -283,7 +313,7 @@ def outlive_the_broker(kafka, topic):
         try:
             for source in (one, other):
                 began = time.monotonic()
-                with pytest.raises(SourceDown, match="Kafka"):
+                with pytest.raises(SourceUnavailableError, match="Kafka"):
                     source.lag()
                 assert time.monotonic() - began < 6
         finally:
@@ -299,6 +329,6 @@ def read_through_troubles(source, count):
     values = []
     while len(values) < count:
         assert time.monotonic() < deadline, f"{len(values)} of {count}"
-        with suppress(SourceDown):
+        with suppress(SourceUnavailableError):
             values += [record.value for record in source.poll(0.2, count - len(values))]
     return values

@@ -1,4 +1,6 @@
-"""Ten malformed messages for each good one: the weights of the good ones alone, and every reject counted by reason."""
+"""Ten malformed messages for each good one: the weights of the good ones alone, and every reject
+counted by reason.
+"""
 
 import json
 import random
@@ -21,7 +23,10 @@ def event_of(features):
 KINDS = (
     ("malformed", lambda draw: b"\xff" + draw.randbytes(draw.randint(0, 300))),
     ("malformed", lambda draw: event(draw.randint(1, 9))[: -draw.randint(1, 60)]),
-    ("malformed", lambda draw: b"".join(draw.choices([b"", b"17", b'"x"', b"[1, 2]", b"null", b"true"]))),
+    (
+        "malformed",
+        lambda draw: b"".join(draw.choices([b"", b"17", b'"x"', b"[1, 2]", b"null", b"true"])),
+    ),
     ("malformed", lambda _: event_of(b'{"amount": NaN}')),
     ("malformed", lambda _: event_of(b'{"amount": -Infinity}')),
     ("malformed", lambda draw: event_of(b"[" * draw.randint(1, LONGEST - 100))),
@@ -29,19 +34,48 @@ KINDS = (
     ("malformed", lambda draw: event(draw.randint(1, 9)).decode().encode("utf-16")),
     ("malformed", lambda draw: event(1) + event(draw.randint(1, 9))),
     ("malformed", lambda _: event_of(b"[1, 2]")),
-    ("range", lambda draw: event_of(b'{"amount": %s1e%d}' % (draw.choice([b"", b"-"]), draw.randint(101, 999)))),
+    (
+        "range",
+        lambda draw: event_of(
+            b'{"amount": %s1e%d}' % (draw.choice([b"", b"-"]), draw.randint(101, 999))
+        ),
+    ),
     ("range", lambda draw: event_of(b'{"amount": 1' + b"0" * draw.randint(101, 999) + b"}")),
-    ("type", lambda draw: event_of(b'{"amount": %s}' % draw.choice([b"null", b'"x"', b"[1]", b'{"a": 1}']))),
-    ("type", lambda draw: event_of(b'{"country": %s}' % draw.choice([b"null", b'{"a": 1}', b"[[]]"]))),
-    ("too_many", lambda draw: event_of(json.dumps(dict.fromkeys(map(str, range(draw.randint(101, 300))), 1)).encode())),
+    (
+        "type",
+        lambda draw: event_of(
+            b'{"amount": %s}' % draw.choice([b"null", b'"x"', b"[1]", b'{"a": 1}'])
+        ),
+    ),
+    (
+        "type",
+        lambda draw: event_of(b'{"country": %s}' % draw.choice([b"null", b'{"a": 1}', b"[[]]"])),
+    ),
+    (
+        "too_many",
+        lambda draw: event_of(
+            json.dumps(dict.fromkeys(map(str, range(draw.randint(101, 300))), 1)).encode()
+        ),
+    ),
     ("too_long", lambda draw: event_of(b'{"%s": 1}' % (b"n" * draw.randint(257, 2000)))),
     ("too_long", lambda draw: event_of(b'{"country": "%s"}' % (b"v" * draw.randint(257, 2000)))),
-    ("too_long", lambda draw: event_of(b'{"a": "%s"}' % (b"x" * draw.randint(LONGEST, LONGEST + 10)))),
-    ("label", lambda draw: b'{"features": {"amount": 1}, "label": %s}' % draw.choice([b"null", b"[1]", b"{}"])),
+    (
+        "too_long",
+        lambda draw: event_of(b'{"a": "%s"}' % (b"x" * draw.randint(LONGEST, LONGEST + 10))),
+    ),
+    (
+        "label",
+        lambda draw: (
+            b'{"features": {"amount": 1}, "label": %s}' % draw.choice([b"null", b"[1]", b"{}"])
+        ),
+    ),
     ("label", lambda _: b'{"features": {"amount": 1}}'),
     (
         "weight",
-        lambda draw: b'{"features": {}, "label": "fraud", "weight": %s}' % draw.choice([b"-1", b'"2"', b"null"]),
+        lambda draw: (
+            b'{"features": {}, "label": "fraud", "weight": %s}'
+            % draw.choice([b"-1", b'"2"', b"null"])
+        ),
     ),
 )
 RARE = {5, 17}
@@ -58,9 +92,14 @@ def malformed(draw):
 
 def test_malformed_messages_change_nothing_but_their_counts(make_life, redis_url, measured):
     limits = {"max_bytes": LONGEST, "max_features": MOST}
-    pace = {"every_seconds": 1.0, "every_events": 100_000}
+    pace = {"interval_seconds": 1.0, "interval_events": 100_000}
     life = make_life(
-        f"{redis_url}/events", redis_url, "malformed", limits=limits, poll_records=500, store_settings=pace
+        f"{redis_url}/events",
+        redis_url,
+        "malformed",
+        limits=limits,
+        max_poll_records=500,
+        checkpoint=pace,
     )
     draw = random.Random(1)
     reasons, good = Counter(), []

@@ -1,18 +1,13 @@
-"""The network between a learner and Redis or Kafka: cut, silent, slow, reset in mid-reply, or a reply lost.
+"""The network between a learner and Redis or Kafka: cut, silent, slow, reset in mid-reply, or a
+reply lost.
 
 A reply that is lost after a commit is the worst of them: the learner cannot know that it was done.
 """
 
-import time
-
+from tests.chaos.network_faults import BACK_SECONDS, suffer
 from tests.chaos.proxy import proxied
 from tests.chaos.scale import FIGURES
-from tests.chaos.watcher import watched
 from tests.integration.processes import wait_for
-
-DOWN_SECONDS = 1.0
-SLOW_SECONDS = 0.2
-BACK_SECONDS = 60.0
 
 
 def a_commit(request):
@@ -21,14 +16,18 @@ def a_commit(request):
 
 def test_a_reply_lost_after_the_commit(make_life, redis_server, redis_url, measured):
     with proxied(redis_server.port) as proxy:
-        life = make_life(f"{redis_url}/events", redis_url, "unsure", store_settings={"url": through(proxy)})
+        life = make_life(
+            f"{redis_url}/events", redis_url, "unsure", store_settings={"url": through(proxy)}
+        )
         life.feed()
         process = life.start()
         life.advances()
         for dropped in range(FIGURES.dropped_replies):
             proxy.drop_reply(a_commit)
             life.feed(200)
-            wait_for(lambda least=dropped: proxy.dropped > least, 20, "a commit whose reply is lost")
+            wait_for(
+                lambda least=dropped: proxy.dropped > least, 20, "a commit whose reply is lost"
+            )
             life.caught_up(BACK_SECONDS)
         generations = [manifest.generation for manifest in life.generations()]
         assert process.metrics()["fenced_total"] == 0, "it took its own commit for another's"
@@ -41,56 +40,16 @@ def test_a_reply_lost_after_the_commit(make_life, redis_server, redis_url, measu
 
 def test_the_link_to_redis(make_life, redis_server, redis_url, measured):
     with proxied(redis_server.port) as proxy:
-        life = make_life(f"{redis_url}/events", redis_url, "link", store_settings={"url": through(proxy)})
+        life = make_life(
+            f"{redis_url}/events", redis_url, "link", store_settings={"url": through(proxy)}
+        )
         answered = suffer(life, proxy, a_commit)
-    measured("network to Redis: cut, silent, slow, reset, reply lost", different=0, predictions=answered, failed=0)
-
-
-def suffer(life, proxy, request):
-    """Every fault in turn, with a learner that goes on and answers; then the proof."""
-    life.feed()
-    process = life.start("run")
-    with watched(process) as watcher:
-        life.advances()
-        for fault in faults(proxy, request):
-            life.feed()
-            fault()
-            proxy.forward()
-            life.feed()
-            life.caught_up(BACK_SECONDS)
-    process.kill()
-    life.prove()
-    return watcher.statuses[200]
-
-
-def faults(proxy, request):
-    def cut():
-        proxy.cut()
-        time.sleep(DOWN_SECONDS)
-
-    def hole():
-        proxy.hole()
-        time.sleep(FIGURES.hole_seconds)
-
-    def slow():
-        proxy.delay(SLOW_SECONDS)
-        time.sleep(FIGURES.hole_seconds)
-
-    def throttled():
-        proxy.throttle(64 * 1024)
-        time.sleep(FIGURES.hole_seconds)
-
-    def reset():
-        before = proxy.resets
-        proxy.reset(after=100)
-        wait_for(lambda: proxy.resets > before, 30, "a reset")
-
-    def lost():
-        before = proxy.dropped
-        proxy.drop_reply(request)
-        wait_for(lambda: proxy.dropped > before, 30, "a lost reply")
-
-    return cut, hole, slow, throttled, *[reset] * 5, *[lost] * 5
+    measured(
+        "network to Redis: cut, silent, slow, reset, reply lost",
+        different=0,
+        predictions=answered,
+        failed=0,
+    )
 
 
 def through(proxy):

@@ -1,9 +1,11 @@
-"""The network between a learner and Kafka; a broker of its own, behind a proxy: only in `make chaos`."""
+"""The network between a learner and Kafka; a broker of its own, behind a proxy: only in `make
+chaos`.
+"""
 
 from service.embedded.kafka import kafka_broker
 from service.embedded.process import free_port
+from tests.chaos.network_faults import suffer
 from tests.chaos.proxy import proxied
-from tests.chaos.test_network import suffer
 
 FETCH = b"\x00\x01"
 """The number of Kafka's fetch request, after four bytes of length."""
@@ -21,4 +23,9 @@ def test_the_link_to_kafka(make_life, redis_url, tmp_path, measured):
     ):
         life = make_life(f"kafka://127.0.0.1:{port}/events", redis_url, "broker")
         answered = suffer(life, proxy, a_fetch)
-    measured("network to Kafka: cut, silent, slow, reset, reply lost", different=0, predictions=answered, failed=0)
+    measured(
+        "network to Kafka: cut, silent, slow, reset, reply lost",
+        different=0,
+        predictions=answered,
+        failed=0,
+    )

@@ -1,4 +1,6 @@
-"""docs/reliability.md is what its figures make, and every part that can be run is of files that are there."""
+"""docs/reliability.md is what its figures make, and every part that can be run is of files that are
+there.
+"""
 
 import json
 

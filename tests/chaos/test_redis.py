@@ -42,7 +42,9 @@ def killed(victim, life):
 
 
 def cut_short(victim, life):
-    """The last second of the file never reached the disk, as after a loss of power with appendfsync everysec."""
+    """The last second of the file never reached the disk, as after a loss of power with appendfsync
+    everysec.
+    """
     a_second_ago = victim.data.stat().st_size
     time.sleep(1.0)
 
@@ -95,7 +97,8 @@ def test_redis_fails_under_a_learner_that_serves(pair, make_life, redis_url, tmp
                     life.feed()
                     if turn % 2 == 0:
                         life.caught_up()  # the one who lived through it goes on
-                process.kill()  # in odd turns in the middle of whatever it does, with the next one to begin there
+                # In odd turns in the middle of whatever it does, with the next one to begin there.
+                process.kill()
                 answered += watcher.statuses[200]
             life.prove()
             life.close()
@@ -105,4 +108,10 @@ def test_redis_fails_under_a_learner_that_serves(pair, make_life, redis_url, tmp
 
     answered = side_by_side(live, *pair)
     for name, predictions in zip(pair, answered, strict=True):
-        measured(f"Redis: {name}", rounds=FIGURES.redis_rounds, different=0, predictions=predictions, failed=0)
+        measured(
+            f"Redis: {name}",
+            rounds=FIGURES.redis_rounds,
+            different=0,
+            predictions=predictions,
+            failed=0,
+        )

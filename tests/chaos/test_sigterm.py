@@ -1,13 +1,14 @@
 """SIGTERM under load: exit 0 within ten seconds, and nothing is learned a second time afterwards.
 
-A message that cannot be learned goes to the dead-letter log when it is met, so one that was met twice is there twice.
+A message that cannot be learned goes to the dead-letter log when it is met, so one that was met
+twice is there twice.
 """
 
 import random
 import signal
 import time
 
-from tests.chaos import letters
+from tests.chaos import dead_letters
 from tests.chaos.lanes import side_by_side
 from tests.chaos.scale import FIGURES
 from tests.integration.processes import wait_for
@@ -17,8 +18,11 @@ EXIT_SECONDS = 10.0
 
 def test_sigterm_leaves_nothing_to_redo(make_life, redis_url, measured):
     # Without a checkpoint in between: the one that is found afterwards was made by the signal.
-    never = {"every_seconds": 3600, "every_events": 10**9}
-    lives = [make_life(f"{redis_url}/{role}", redis_url, role, store_settings=never) for role in ("learn", "run")]
+    never = {"interval_seconds": 3600, "interval_events": 10**9}
+    lives = [
+        make_life(f"{redis_url}/{role}", redis_url, role, checkpoint=never)
+        for role in ("learn", "run")
+    ]
     slowest = []
 
     def live(life):
@@ -37,10 +41,15 @@ def test_sigterm_leaves_nothing_to_redo(make_life, redis_url, measured):
             slowest.append(time.monotonic() - asked)
             assert life.events() >= least
         life.prove()
-        assert letters.kept(life) == letters.expected(life)
+        assert dead_letters.count_found(life) == dead_letters.count_fed(life)
 
     side_by_side(live, *lives)
-    measured("SIGTERM under load", rounds=len(slowest), redone=0, slowest_exit_seconds=round(max(slowest), 2))
+    measured(
+        "SIGTERM under load",
+        rounds=len(slowest),
+        redone=0,
+        slowest_exit_seconds=round(max(slowest), 2),
+    )
 
 
 def seen(process):

@@ -1,4 +1,5 @@
-"""Twenty million events whose feature names never come again: memory stays flat. An idle topic: hardly any CPU.
+"""Twenty million events whose feature names never come again: memory stays flat. An idle topic:
+hardly any CPU.
 
 The log is a real Redis stream, fed as fast as it is learned and trimmed behind the learner.
 """
@@ -45,8 +46,13 @@ class Feeder:
             % (serial % 997, serial, serial, b"fraud" if serial % 997 > 700 else b"fine")
             for serial in serials
         ]
-        command = b"*5\r\n$4\r\nXADD\r\n$%d\r\n%s\r\n$1\r\n*\r\n$5\r\nvalue\r\n" % (len(self._stream), self._stream)
-        self._socket.sendall(b"".join(b"%s$%d\r\n%s\r\n" % (command, len(value), value) for value in values))
+        command = b"*5\r\n$4\r\nXADD\r\n$%d\r\n%s\r\n$1\r\n*\r\n$5\r\nvalue\r\n" % (
+            len(self._stream),
+            self._stream,
+        )
+        self._socket.sendall(
+            b"".join(b"%s$%d\r\n%s\r\n" % (command, len(value), value) for value in values)
+        )
         for _ in range(2 * BATCH):  # a length and an id for each
             line = self._replies.readline()
             assert not line.startswith(b"-"), line
@@ -58,9 +64,18 @@ class Feeder:
 
 
 def test_memory_stays_flat(tmp_path, measured):
-    with redis_server(tmp_path / "log", appendonly=False) as log, redis_server(tmp_path / "store") as store:
+    with (
+        redis_server(tmp_path / "log", appendonly=False) as log,
+        redis_server(tmp_path / "store") as store,
+    ):
         config = write_config(
-            tmp_path / "soak.yaml", f"{log.url}/events", store.url, seconds=1.0, events=100_000, **MODEL, name="soak"
+            tmp_path / "soak.yaml",
+            f"{log.url}/events",
+            store.url,
+            seconds=1.0,
+            events=100_000,
+            **MODEL,
+            name="soak",
         )
         process = Process(["run"], config)
         feeder = Feeder(log.port, b"events")
@@ -88,7 +103,9 @@ def test_memory_stays_flat(tmp_path, measured):
             trimming.close()
     assert status["rejects"] == 0
     later = [sample for sample in samples if sample[0] >= SOAK_EVENTS // 2]
-    slope, _, low, high = theilslopes([rss for _, rss in later], [events / 1e7 for events, _ in later])
+    slope, _, low, high = theilslopes(
+        [rss for _, rss in later], [events / 1e7 for events, _ in later]
+    )
     measured(
         "soak: feature names that never repeat",
         events=SOAK_EVENTS,
@@ -105,7 +122,9 @@ def test_memory_stays_flat(tmp_path, measured):
 def test_an_idle_log_costs_hardly_any_cpu(topic, redis_url, tmp_path, measured):
     logs = {"Kafka": topic, "Redis": f"{redis_url}/idle"}
     processes = {
-        name: Process(["run"], write_config(tmp_path / f"{name}.yaml", url, redis_url, seconds=1.0, name=name))
+        name: Process(
+            ["run"], write_config(tmp_path / f"{name}.yaml", url, redis_url, seconds=1.0, name=name)
+        )
         for name, url in logs.items()
     }
     try:
@@ -122,6 +141,8 @@ def test_an_idle_log_costs_hardly_any_cpu(topic, redis_url, tmp_path, measured):
         for process in processes.values():
             process.kill()
     measured(
-        "idle log", seconds_watched=IDLE_SECONDS, **{f"cpu_{name}": f"{share:.1%}" for name, share in shares.items()}
+        "idle log",
+        seconds_watched=IDLE_SECONDS,
+        **{f"cpu_{name}": f"{share:.1%}" for name, share in shares.items()},
     )
     assert max(shares.values()) <= IDLE_SHARE, shares

@@ -1,4 +1,5 @@
-"""Checkpoints under damage, races and lost replies: wrong state is never loaded, no generation is written twice.
+"""Checkpoints under damage, races and lost replies: wrong state is never loaded, no generation is
+written twice.
 
 `ONEPASS_CHAOS=1` tries more of each.
 """
@@ -13,9 +14,18 @@ import numpy as np
 import pytest
 from redis import Redis
 
-from service.checkpoints import Corrupt, Fenced, Standing
+from service.checkpoint.store import Acquired, CorruptCheckpointError, FencedError
 from service.embedded import redis as embedded_redis
-from tests.service.stores import delta, keys, made, manifests, opened, same, take_over, whole
+from tests.service.storage.stores import (
+    delta,
+    keys,
+    made,
+    manifests,
+    opened,
+    same,
+    take_over,
+    whole,
+)
 
 MORE = os.environ.get("ONEPASS_CHAOS") == "1"
 HEAD = "{m:m}:head"
@@ -38,7 +48,7 @@ def client(redis_url):
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    monkeypatch.setattr("service.store.chunks.LONGEST", 5000)
+    monkeypatch.setattr("service.storage.chunks.CHUNK_BYTES", 5000)
 
 
 def history(store) -> dict[str, object]:
@@ -68,7 +78,15 @@ class Damage:
 
     def once(self) -> None:
         chosen = self._luck.choice(
-            [self._flip, self._flip, self._flip, self._missing, self._truncated, self._swapped, self._manifest]
+            [
+                self._flip,
+                self._flip,
+                self._flip,
+                self._missing,
+                self._truncated,
+                self._swapped,
+                self._manifest,
+            ]
         )
         chosen(self._luck.choice([key for key in keys(self._client) if ":g:" in key]))
 
@@ -84,7 +102,11 @@ class Damage:
             return
         self._client.delete(key) if value is None else self._client.set(key, value)
         blob = key.rpartition(":")[0]
-        self.bad |= {n for n, found in enumerate(self.manifests) if blob in {part.blob for part in found.parts}}
+        self.bad |= {
+            n
+            for n, found in enumerate(self.manifests)
+            if blob in {part.blob for part in found.parts}
+        }
 
     def _flipped(self, data: bytes) -> bytes:
         at = self._luck.randrange(len(data))
@@ -102,14 +124,18 @@ class Damage:
 
     def _swapped(self, key: str) -> None:
         """Two chunks, or two blobs of the same length each whole in itself, have changed places."""
-        other = self._luck.choice([other for other in keys(self._client) if ":g:" in other and other != key])
+        other = self._luck.choice(
+            [other for other in keys(self._client) if ":g:" in other and other != key]
+        )
         one, two = self._client.get(key), self._client.get(other)
         self._hit(key, two)
         self._hit(other, one)
 
     def _manifest(self, _: str) -> None:
         place = self._luck.randrange(len(self.entries))
-        other = self._luck.choice([self._flipped(self.entries[place]), b"", b"{}", self._luck.randbytes(300)])
+        other = self._luck.choice(
+            [self._flipped(self.entries[place]), b"", b"{}", self._luck.randbytes(300)]
+        )
         self._client.lset(HEAD, place, other)
         self.bad.add(place)
 
@@ -126,20 +152,26 @@ def test_every_damage_is_seen_and_the_newest_good_one_is_loaded(redis_url, clien
                 damage.once()
             good = [n for n in range(len(damage.entries)) if n not in damage.bad]
             if not good:
-                with pytest.raises(Corrupt, match="none of the 6"):
+                with pytest.raises(CorruptCheckpointError, match="none of the 6"):
                     other.load()
                 damage.undo()
                 continue
             loaded = other.load()
             assert loaded.manifest == damage.manifests[good[0]]
             # A delta has no digest of the whole state; the state itself is compared.
-            assert same(loaded.snapshot._replace(state_digest=None), expected[loaded.manifest.commit])
+            assert same(
+                loaded.snapshot._replace(state_digest=None), expected[loaded.manifest.commit]
+            )
             assert len(loaded.broken) == good[0]
             assert all("\n" not in words for words in loaded.broken)
             found += bool(damage.bad)
             damage.undo()
         assert found > 200
-    measured("corrupt checkpoints: bits, lengths, places and manifests", damages=rounds, wrong_state_loaded=0)
+    measured(
+        "corrupt checkpoints: bits, lengths, places and manifests",
+        damages=rounds,
+        wrong_state_loaded=0,
+    )
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -155,7 +187,7 @@ def test_damaged_ones_are_removed_by_the_next_commit(redis_url, client, round_):
         store.acquire()
         try:
             loaded = store.load()
-        except Corrupt:
+        except CorruptCheckpointError:
             return
         after = store.save(whole(99))
         assert after.generation == 7
@@ -163,12 +195,21 @@ def test_damaged_ones_are_removed_by_the_next_commit(redis_url, client, round_):
         left = store.generations()
         assert left[0] == after
         assert left[1] == loaded.manifest
-        assert all(not isinstance(found, str) for found in left), "an older damaged manifest goes as well"
-        assert same(store.read(loaded.manifest)._replace(state_digest=None), expected[loaded.manifest.commit])
+        assert all(not isinstance(found, str) for found in left), (
+            "an older damaged manifest goes as well"
+        )
+        assert same(
+            store.read(loaded.manifest)._replace(state_digest=None),
+            expected[loaded.manifest.commit],
+        )
         named = {f"{part.blob}:" for found in left for part in found.parts}
         stray = [key for key in keys(client) if ":g:" in key and not key.startswith(tuple(named))]
-        garbled = [n for n, raw in enumerate(damage.entries) if raw not in client.lrange(HEAD, 0, -1)]
-        assert not stray or garbled, "chunks stay behind only where the manifest that names them is unreadable"
+        garbled = [
+            n for n, raw in enumerate(damage.entries) if raw not in client.lrange(HEAD, 0, -1)
+        ]
+        assert not stray or garbled, (
+            "chunks stay behind only where the manifest that names them is unreadable"
+        )
 
 
 def test_blobs_of_two_generations_in_each_others_place(redis_url, client):
@@ -178,7 +219,7 @@ def test_blobs_of_two_generations_in_each_others_place(redis_url, client):
         first, second = client.get(one), client.get(two)
         client.set(one, second)
         client.set(two, first)
-        with pytest.raises(Corrupt, match="another one"):
+        with pytest.raises(CorruptCheckpointError, match="another snapshot"):
             store.load()
 
 
@@ -188,13 +229,13 @@ def test_all_bad_is_never_a_fresh_start(redis_url, client):
     for place in range(client.llen(HEAD)):
         client.lset(HEAD, place, b"garbage")
     with closing(made(redis_url)) as store:
-        assert store.acquire() is Standing.RELOAD
+        assert store.acquire() is Acquired.STALE
         for _ in range(2):
-            with pytest.raises(Corrupt):
+            with pytest.raises(CorruptCheckpointError):
                 store.load()
-            with pytest.raises(Fenced):
+            with pytest.raises(FencedError):
                 store.save(whole(1))
-        with pytest.raises(Corrupt):
+        with pytest.raises(CorruptCheckpointError):
             store.newest()
         store.forget()
         assert store.save(whole(1)).generation == 7
@@ -208,10 +249,12 @@ def test_two_learners_at_once_never_write_one_generation_twice(redis_url, client
         for _ in range(rounds):
             start.wait()
             with closing(made(redis_url, keep=1000)) as store:
-                if store.acquire() is Standing.WAIT:
+                if store.acquire() is Acquired.HELD_ELSEWHERE:
                     continue
                 found = store.load()
-                written.append(store.save(whole((found.manifest.events if found else 0) + 1)).commit)
+                written.append(
+                    store.save(whole((found.manifest.events if found else 0) + 1)).commit
+                )
 
     threads = [threading.Thread(target=learner) for _ in range(2)]
     for thread in threads:
@@ -220,7 +263,9 @@ def test_two_learners_at_once_never_write_one_generation_twice(redis_url, client
         thread.join()
     kept = manifests(client)
     assert [manifest.generation for manifest in kept] == list(range(len(kept), 0, -1))
-    assert [manifest.events for manifest in kept] == list(range(len(kept), 0, -1)), "each began where the last ended"
+    assert [manifest.events for manifest in kept] == list(range(len(kept), 0, -1)), (
+        "each began where the last ended"
+    )
     assert {manifest.commit for manifest in kept} == set(written)
     assert len(kept) == len(written) >= rounds
     measured("two learners started at once", rounds=rounds, generations=len(kept), written_twice=0)
@@ -232,7 +277,7 @@ def test_a_zombie_is_fenced_whenever_it_wakes(redis_url, client, round_):
     luck = random.Random(round_)
     zombie = opened(redis_url)
     zombie.save(whole(1))
-    real = zombie._shelf.client
+    real = zombie._keyspace.client
     successors = []
 
     class Sleepy:
@@ -247,11 +292,11 @@ def test_a_zombie_is_fenced_whenever_it_wakes(redis_url, client, round_):
                 self.left -= 1
             return getattr(real, name)
 
-    zombie._shelf._client = Sleepy(luck.randrange(2))
-    with pytest.raises(Fenced):
+    zombie._keyspace._client = Sleepy(luck.randrange(2))
+    with pytest.raises(FencedError):
         zombie.save(whole(2))
     for n in range(3):
-        with pytest.raises(Fenced):
+        with pytest.raises(FencedError):
             zombie.save(whole(3 + n))
     assert zombie.disturbed
     assert [manifest.events for manifest in manifests(client)] == [100, 1]
@@ -262,12 +307,16 @@ def test_a_zombie_is_fenced_whenever_it_wakes(redis_url, client, round_):
 
 @contextmanager
 def proxy(target: int):
-    """Passes everything on; of each connection's first commit it cuts off the answer, if `drop` is set."""
+    """Passes everything on; of each connection's first commit it cuts off the answer, if `drop` is
+    set.
+    """
     listener = socket.create_server(("127.0.0.1", 0))
     drop = threading.Event()
     ends: list[socket.socket] = []
 
-    def pass_on(source: socket.socket, sink: socket.socket, *, requests: bool, cut: threading.Event) -> None:
+    def pass_on(
+        source: socket.socket, sink: socket.socket, *, requests: bool, cut: threading.Event
+    ) -> None:
         try:
             while data := source.recv(1 << 16):
                 if requests and drop.is_set() and b"LPUSH" in data:
@@ -293,7 +342,9 @@ def proxy(target: int):
             ends.extend((inner, outer))
             for source, sink, requests in ((inner, outer, True), (outer, inner, False)):
                 way = {"requests": requests, "cut": cut}
-                threading.Thread(target=pass_on, args=(source, sink), kwargs=way, daemon=True).start()
+                threading.Thread(
+                    target=pass_on, args=(source, sink), kwargs=way, daemon=True
+                ).start()
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
@@ -309,7 +360,10 @@ def proxy(target: int):
 
 def test_a_reply_lost_on_the_wire_is_no_second_commit(redis_url, client):
     port = int(redis_url.rpartition(":")[2].partition("/")[0])
-    with proxy(port) as (through, drop), closing(opened(f"redis://127.0.0.1:{through}/0", keep=100)) as store:
+    with (
+        proxy(port) as (through, drop),
+        closing(opened(f"redis://127.0.0.1:{through}/0", keep=100)) as store,
+    ):
         for n in range(1, 21):
             drop.set()
             manifest = store.save(whole(n))

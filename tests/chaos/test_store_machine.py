@@ -1,4 +1,6 @@
-"""Two learners, an operator and every misfortune in any order, against a plain account of what must be durable."""
+"""Two learners, an operator and every misfortune in any order, against a plain account of what must
+be durable.
+"""
 
 import os
 
@@ -6,14 +8,34 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from redis import Redis
 
-from service.checkpoints import Corrupt, Fenced, Standing, StoreDown
+from service.checkpoint.store import (
+    Acquired,
+    CorruptCheckpointError,
+    FencedError,
+    StoreUnavailableError,
+)
 from service.embedded import redis as embedded_redis
-from service.store.head import opened as open_entry
-from service.store.scripts import COMMIT
-from tests.service.stores import Broken, abandon, cut_off, delta, done_but_no_reply, keys, made, whole
+from service.storage.lua import COMMIT
+from service.storage.manifests import parse_entry as open_entry
+from tests.service.storage.stores import (
+    Broken,
+    abandon,
+    cut_off,
+    delta,
+    done_but_no_reply,
+    keys,
+    made,
+    whole,
+)
 
 MORE = os.environ.get("ONEPASS_CHAOS") == "1"
 SLOTS = 64
@@ -83,7 +105,7 @@ class Machine(RuleBasedStateMachine):
         holder, token = self.client.get(LEASE), self.client.get(TOKEN)
         standing = learner.store.acquire()
         if holder not in {None, learner.store._lease.holder.encode()}:
-            assert standing is Standing.WAIT
+            assert standing is Acquired.HELD_ELSEWHERE
             assert self.client.get(TOKEN) == token
             return
         assert not learner.store.disturbed
@@ -91,19 +113,23 @@ class Machine(RuleBasedStateMachine):
         newest = open_entry(head[0]).manifest if head else None
         if head and head[0] in learner.lost:
             learner.past.add(newest.commit)
-        known = not head or head[0] in learner.seen_bad or (newest is not None and newest.commit in learner.past)
+        known = (
+            not head
+            or head[0] in learner.seen_bad
+            or (newest is not None and newest.commit in learner.past)
+        )
         if learner.began and known and not self.client.exists(FROZEN):
-            assert standing is Standing.GO_ON
+            assert standing is Acquired.CURRENT
             learner.newest, learner.lost = head[0] if head else None, set()
             return
-        assert standing is Standing.RELOAD
+        assert standing is Acquired.STALE
         learner.began = False
         self.load(learner, head)
 
     def load(self, learner: Learner, head: list[bytes]) -> None:
         place = next((place for place, raw in enumerate(head) if self.good(raw)), None)
         if head and place is None:
-            with pytest.raises(Corrupt):
+            with pytest.raises(CorruptCheckpointError):
                 learner.store.load()
             learner.store.forget()
             learner.begin((0, np.zeros(SLOTS)), head, len(head))
@@ -135,16 +161,22 @@ class Machine(RuleBasedStateMachine):
         store = learner.store
         snapshot = whole(learner.events, weights=learner.weights.copy())
         if not store.wants_whole:
-            snapshot = delta(learner.events, {slot: learner.weights[slot] for slot in learner.dirty | {0}})
+            snapshot = delta(
+                learner.events, {slot: learner.weights[slot] for slot in learner.dirty | {0}}
+            )
         newest = head[0] if head else None
         ours = (self.client.get(TOKEN) or b"-").decode() == store._token
         may = learner.began and ours and (newest == learner.newest or newest in learner.lost)
-        instead = {"well": {}, "reply lost": {"eval": done_but_no_reply}, "cut off": {"eval": cut_off}}[how]
+        instead = {
+            "well": {},
+            "reply lost": {"eval": done_but_no_reply},
+            "cut off": {"eval": cut_off},
+        }[how]
         raised = None
         with Broken(store, **instead):
             try:
                 manifest = store.save(snapshot)
-            except (Fenced, StoreDown) as error:
+            except (FencedError, StoreUnavailableError) as error:
                 raised = error
         after = self.head()
         if how == "well" and may:
@@ -153,14 +185,17 @@ class Machine(RuleBasedStateMachine):
             learner.newest, learner.lost, learner.dirty = after[0], set(), set()
             learner.past.add(manifest.commit)
         elif how == "reply lost" and may:
-            assert isinstance(raised, StoreDown)
+            assert isinstance(raised, StoreUnavailableError)
             learner.lost.add(after[0])
         else:
-            assert isinstance(raised, StoreDown if how != "well" and store._token and learner.began else Fenced) or (
-                not snapshot.whole and isinstance(raised, StoreDown | Fenced)
-            )
+            assert isinstance(
+                raised,
+                StoreUnavailableError
+                if how != "well" and store._token and learner.began
+                else FencedError,
+            ) or (not snapshot.whole and isinstance(raised, StoreUnavailableError | FencedError))
             assert after == head, "nothing is changed"
-            if isinstance(raised, Fenced) and store._token and learner.began:
+            if isinstance(raised, FencedError) and store._token and learner.began:
                 assert store.disturbed
             return
         found = open_entry(after[0]).manifest
@@ -211,7 +246,9 @@ class Machine(RuleBasedStateMachine):
         raw = head[place % len(head)]
         manifest = open_entry(raw).manifest
         if how == "manifest" or manifest is None:
-            self.client.lset(HEAD, place % len(head), raw[:-1] + bytes([raw[-1] ^ 4]) if raw else b"x")
+            self.client.lset(
+                HEAD, place % len(head), raw[:-1] + bytes([raw[-1] ^ 4]) if raw else b"x"
+            )
             self.stray = True
             return
         blob = manifest.parts[place % len(manifest.parts)].blob
@@ -230,7 +267,9 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def an_old_dump_is_made(self) -> None:
-        kept = {key: (self.client.dump(key), max(0, self.client.pttl(key))) for key in keys(self.client)}
+        kept = {
+            key: (self.client.dump(key), max(0, self.client.pttl(key))) for key in keys(self.client)
+        }
         self.backup = (kept, set(self.damaged))
 
     @precondition(lambda self: self.backup is not None)
@@ -281,8 +320,12 @@ def test_any_order_of_misfortunes(redis_url):
 def test_the_account_notices(redis_url, monkeypatch):
     """A store that lets a zombie write does not pass."""
     lax = COMMIT.replace("return 'FENCED'", "newest = newest")
-    monkeypatch.setattr("service.store.shelf.COMMIT", lax)
+    monkeypatch.setattr("service.storage.redis_keys.COMMIT", lax)
     Machine.url = redis_url
-    quick = settings(max_examples=200, stateful_step_count=30, deadline=None, derandomize=True, database=None)
+    quick = settings(
+        max_examples=200, stateful_step_count=30, deadline=None, derandomize=True, database=None
+    )
     with pytest.raises(Exception):  # noqa: B017, PT011 - whichever of its assertions
-        run_state_machine_as_test(Machine, settings=settings(quick, phases=[Phase.generate], print_blob=False))
+        run_state_machine_as_test(
+            Machine, settings=settings(quick, phases=[Phase.generate], print_blob=False)
+        )

@@ -1,4 +1,6 @@
-"""A learner that is stopped, replaced and woken: what it still wants to write is refused, and it stands by again."""
+"""A learner that is stopped, replaced and woken: what it still wants to write is refused, and it
+stands by again.
+"""
 
 import random
 import signal
@@ -14,7 +16,9 @@ LEASE_SECONDS = 1.5
 
 
 def test_a_woken_learner_is_always_fenced(make_life, redis_url, measured):
-    life = make_life(f"{redis_url}/events", redis_url, "zombie", store_settings={"lease_seconds": LEASE_SECONDS})
+    life = make_life(
+        f"{redis_url}/events", redis_url, "zombie", store_settings={"lease_seconds": LEASE_SECONDS}
+    )
     draw = random.Random(5)
     pair = [life.start("run"), life.start("run")]
     seen = {}
@@ -26,12 +30,17 @@ def test_a_woken_learner_is_always_fenced(make_life, redis_url, measured):
         before = fenced(holder)
         holder.signal(signal.SIGSTOP)
         token = life.newest().token
-        life.feed(500)  # so that the successor, and the woken one, find something to learn and to write
-        wait_for(lambda token=token: life.newest().token != token, 30, "the successor's first checkpoint")
+        # So that the successor, and the woken one, find something to learn and to write.
+        life.feed(500)
+        wait_for(
+            lambda token=token: life.newest().token != token, 30, "the successor's first checkpoint"
+        )
         note(life, seen)
         new = life.newest().token
         holder.signal(signal.SIGCONT)
-        wait_for(lambda woken=holder, least=before: fenced(woken) > least, FENCED_SECONDS, "it is fenced")
+        wait_for(
+            lambda woken=holder, least=before: fenced(woken) > least, FENCED_SECONDS, "it is fenced"
+        )
         assert holder.get("/predict", QUESTION)[0] == 200, "it serves what the other learns"
         life.caught_up()
         note(life, seen)
@@ -41,7 +50,12 @@ def test_a_woken_learner_is_always_fenced(make_life, redis_url, measured):
         process.signal(signal.SIGTERM)
     assert [process.ended(15) for process in pair] == [0, 0]
     life.prove()
-    measured("zombie: SIGSTOP, successor, SIGCONT", rounds=FIGURES.zombies, fenced=FIGURES.zombies, different=0)
+    measured(
+        "zombie: SIGSTOP, successor, SIGCONT",
+        rounds=FIGURES.zombies,
+        fenced=FIGURES.zombies,
+        different=0,
+    )
 
 
 def the_one_that_holds(pair):
@@ -57,7 +71,9 @@ def fenced(process):
 def note(life, seen):
     """Remember the generations that the store has now."""
     for manifest in life.generations():
-        assert seen.setdefault(manifest.generation, manifest) == manifest, "a generation was written twice"
+        assert seen.setdefault(manifest.generation, manifest) == manifest, (
+            "a generation was written twice"
+        )
 
 
 def follow_one_another(seen):

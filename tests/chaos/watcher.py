@@ -1,4 +1,6 @@
-"""A client that asks for a prediction every 20 ms and counts the answers, whatever happens to the servers meanwhile."""
+"""A client that asks for a prediction every 20 ms and counts the answers, whatever happens to the
+servers meanwhile.
+"""
 
 import http.client
 import threading
@@ -31,7 +33,9 @@ class Watcher:
         while not self._stop.wait(EVERY_SECONDS):
             asked = time.monotonic()
             try:
-                connection.request("POST", "/predict", QUESTION, {"Content-Type": "application/json"})
+                connection.request(
+                    "POST", "/predict", QUESTION, {"Content-Type": "application/json"}
+                )
                 answer = connection.getresponse()
                 answer.read()
                 status = answer.status

@@ -1,7 +1,9 @@
-"""A process that has `onepass` imported and its kernels loaded, and forks one process per command line.
+"""A process that has `onepass` imported and its kernels loaded, and forks one process per command
+line.
 
-A start then costs milliseconds instead of seconds, so hundreds of kills fit into minutes. What runs in the fork is the
-command as users have it, `service.__main__.main`; it is a process of its own, killed, stopped and reaped as any other.
+A start then costs milliseconds instead of seconds, so hundreds of kills fit into minutes. What runs
+in the fork is the command as users have it, `service.__main__.main`; it is a process of its own,
+killed, stopped and reaped as any other.
 """
 
 import gc
@@ -12,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,15 +23,22 @@ from tests.integration.processes import environment
 
 ROOT = Path(__file__).parents[2]
 MODULES = (
-    "service.cli.roles",
-    "service.cli.replay",
-    "service.sources.confluent",
-    "service.sources.confluent_sink",
+    "service.__main__",
+    "service.cli.run",
+    "service.cli.audit",
+    "service.cli.replay.command",
     "service.sources.file",
-    "service.sources.kafka",
-    "service.sources.kafka_topics",
-    "service.sources.redis_streams",
+    "service.sources.kafka.confluent",
+    "service.sources.kafka.kafka_python",
+    "service.sources.redis_streams.source",
 )
+LATER = (
+    "encodings.idna",
+    "numba.core.runtime.context",
+    "uvicorn.lifespan.off",
+    "uvicorn.loops.uvloop",
+)
+"""What a running service imports by and by; another user may not be able to read them."""
 
 
 class Zygote:
@@ -44,14 +54,17 @@ class Zygote:
             env=environment(),
         )
 
-    def fork(self, arguments, output, errors, failpoint=""):
-        """The pid of a new `onepass ARGUMENTS`."""
-        return self._ask(
-            {"run": list(map(str, arguments)), "output": str(output), "errors": str(errors), "failpoint": failpoint}
-        )
+    def fork(self, arguments, output, errors, failpoint="", **world):
+        """The pid of a new `onepass ARGUMENTS`; `user` is who runs it, `cgroup` the control group
+        it joins.
+        """
+        question = {"run": list(map(str, arguments)), "output": str(output), "errors": str(errors)}
+        return self._ask({**question, "failpoint": failpoint, **world})
 
     def status(self, pid):
-        """None while it runs, then its exit status, negative for the signal that ended it; only once."""
+        """None while it runs, then its exit status, negative for the signal that ended it; only
+        once.
+        """
         return self._ask({"status": pid})
 
     def close(self):
@@ -96,17 +109,31 @@ def _serve():
         os.waitpid(pid, 0)
 
 
-def _become(run, output, errors, failpoint):
+def _become(run, output, errors, failpoint, user=None, cgroup=None):
     status = 1
     try:
+        if cgroup is not None:
+            Path(cgroup, "cgroup.procs").write_text(str(os.getpid()))
         for place, (path, flags) in enumerate(
-            ((os.devnull, os.O_RDONLY), (output, os.O_WRONLY | os.O_CREAT), (errors, os.O_WRONLY | os.O_CREAT))
+            (
+                (os.devnull, os.O_RDONLY),
+                (output, os.O_WRONLY | os.O_CREAT),
+                (errors, os.O_WRONLY | os.O_CREAT),
+            )
         ):
             os.dup2(os.open(path, flags | (os.O_APPEND if place else 0), 0o600), place)
+        if user is not None:
+            for module in LATER:
+                importlib.import_module(module)
+            os.setgroups([])
+            os.setgid(user)
+            os.setuid(user)
         importlib.import_module("service.failpoints").arm(failpoint)
         status = importlib.import_module("service.__main__").main(run)
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else 1
+    except Exception:  # noqa: BLE001 - the process ends here, and its log shall say why
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

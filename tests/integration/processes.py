@@ -33,17 +33,25 @@ def free_port():
 def write_config(path, source, redis_url, *, seconds=0.2, events=1000, lease=10.0, **changes):
     values = {
         "name": "payments",
-        "learner": {"kind": "scaled", "base": {"kind": "averaged", "base": {"kind": "pa1", "C": 0.1}}},
-        "features": {"columns": ["amount", "age_days", "hour", "distance_km", "attempts"], "bits": 10},
+        "learner": {
+            "kind": "scaled",
+            "base": {"kind": "averaged", "base": {"kind": "pa1", "C": 0.1}},
+        },
+        "features": {
+            "columns": ["amount", "age_days", "hour", "distance_km", "attempts"],
+            "bits": 10,
+        },
         "label": {"field": "label", "positive": "fraud"},
         "source": {"url": source},
-        "store": {"url": redis_url, "every_seconds": seconds, "every_events": events, "lease_seconds": lease},
+        "store": {"url": redis_url, "lease_seconds": lease},
+        "checkpoint": {"interval_seconds": seconds, "interval_events": events},
         "api": {"port": free_port()},
     }
     path.write_text(yaml.safe_dump(values | changes))
     return path
 
 
+JSON = {"Content-Type": "application/json"}
 TESTS_OWN = ("ONEPASS_CHAOS", "ONEPASS_MEASURED", "ONEPASS_ENDURANCE", "ONEPASS_SCREENSHOTS")
 
 
@@ -61,7 +69,9 @@ class Http:
         """Status and JSON of a request; status 0 while nobody listens."""
         url = f"http://127.0.0.1:{self.port}{path}"
         try:
-            with urllib.request.urlopen(url, data, timeout=10) as reply:
+            with urllib.request.urlopen(
+                urllib.request.Request(url, data, JSON), timeout=10
+            ) as reply:
                 return reply.status, json.loads(reply.read())
         except urllib.error.HTTPError as error:
             with error:
@@ -111,8 +121,8 @@ def running(role, config, *flags):
                 process.kill()
 
 
-def onepass(*arguments, seconds=120):
-    """Run a command to its end."""
+def onepass(*arguments, seconds=120, **options):
+    """Run a command to its end; the options are those of `subprocess.run`."""
     return subprocess.run(
         [sys.executable, "-m", "service", *map(str, arguments)],
         capture_output=True,
@@ -120,4 +130,5 @@ def onepass(*arguments, seconds=120):
         timeout=seconds,
         check=False,
         env=environment(),
+        **options,
     )

@@ -1,22 +1,24 @@
-"""Alarms in the log beside the source: with their place, none lost by kill -9, and actions that replay to the bit."""
+"""Alarms in the log beside the source: with their place, none lost by kill -9, and actions that
+replay to the bit.
+"""
 
 import json
 from itertools import islice
 
 import pytest
 
-from service.cli.payments import DRIFT_EVERY, payments
+from service.embedded.payments import DRIFT_EVERY, payments
 from service.sources import create_log, open_sink, open_source
-from service.sources.contract import Entry
+from service.sources.base import Entry
 from tests.integration.processes import Process, onepass, wait_for, write_config
 
 EVENTS = 22_000
 DRIFT = {
     "detectors": ["adwin", "ddm"],
     "inputs": {"window": 200, "reference": 500},
-    "on_error": ["raise", "reset_scaler"],
-    "on_inputs": ["raise"],
-    "raise_for": 500,
+    "on_error": ["boost", "reset_scaler"],
+    "on_inputs": ["boost"],
+    "boost_events": 500,
 }
 LEARNER = {"kind": "scaled", "base": {"kind": "pa1", "C": 0.03}}
 
@@ -38,7 +40,9 @@ def told(url):
             key = (alarm["position"], alarm["detector"], alarm["series"])
             assert found.setdefault(key, alarm) == alarm
     source.close()
-    return sorted(found.values(), key=lambda alarm: (alarm["event"], alarm["detector"], alarm["series"]))
+    return sorted(
+        found.values(), key=lambda alarm: (alarm["event"], alarm["detector"], alarm["series"])
+    )
 
 
 def test_kill_9_loses_no_alarm_and_changes_no_action(log, redis_url, tmp_path):
@@ -51,7 +55,9 @@ def test_kill_9_loses_no_alarm_and_changes_no_action(log, redis_url, tmp_path):
         for place in sink.append([Entry(e) for e in events[first : first + 1000]])
     ]
     sink.close()
-    config = write_config(tmp_path / "c.yaml", log, redis_url, lease=0.5, learner=LEARNER, drift=DRIFT)
+    config = write_config(
+        tmp_path / "c.yaml", log, redis_url, lease=0.5, learner=LEARNER, drift=DRIFT
+    )
     for passed in (DRIFT_EVERY - 2000, DRIFT_EVERY + 100, 2 * DRIFT_EVERY + 300):
         learner = Process(["learn"], config)
 
@@ -67,17 +73,30 @@ def test_kill_9_loses_no_alarm_and_changes_no_action(log, redis_url, tmp_path):
     assert final["events"] == EVENTS
 
     (tmp_path / "events.jsonl").write_bytes(b"\n".join(events) + b"\n")
-    replayed = json.loads(onepass("replay", tmp_path / "events.jsonl", "--config", config, "--json").stdout)
+    replayed = json.loads(
+        onepass("replay", tmp_path / "events.jsonl", "--config", config, "--json").stdout
+    )
     assert final["checkpoint"]["state_digest"] == replayed["state_digest"]
     assert final["quality"] == replayed["quality"]
 
     alarms, again = told(f"{log}.alarms"), replayed["alarms"]
     assert len(alarms) == len(again) > 0
-    for alarm, other in zip(alarms, sorted(again, key=lambda a: (a["event"], a["detector"], a["series"])), strict=True):
+    for alarm, other in zip(
+        alarms, sorted(again, key=lambda a: (a["event"], a["detector"], a["series"])), strict=True
+    ):
         place = places[alarm["event"] - 1]
-        assert (alarm.pop("partition"), alarm.pop("position"), alarm.pop("model")) == (*place, "payments")
-        assert alarm == {name: value for name, value in other.items() if name not in {"partition", "position"}}
-    worse = [alarm["event"] for alarm in alarms if alarm["detector"] == "adwin" and alarm["change"] == "worse"]
+        assert (alarm.pop("partition"), alarm.pop("position"), alarm.pop("model")) == (
+            *place,
+            "payments",
+        )
+        assert alarm == {
+            name: value for name, value in other.items() if name not in {"partition", "position"}
+        }
+    worse = [
+        alarm["event"]
+        for alarm in alarms
+        if alarm["detector"] == "adwin" and alarm["change"] == "worse"
+    ]
     assert any(DRIFT_EVERY < event <= DRIFT_EVERY + 200 for event in worse)
     latest = [alarm["event"] for alarm in final["drift"]["alarms"]]
     assert latest == [alarm["event"] for alarm in again][-len(latest) :]

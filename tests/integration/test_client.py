@@ -7,10 +7,10 @@ from pathlib import Path
 
 import yaml
 
-from service.cli.payments import payments
-from service.keys import digest_of, new_key
+from service.embedded.payments import payments
+from service.server.api_keys import digest_of, new_key
+from tests.integration.payments import fill
 from tests.integration.processes import environment, free_port, running, wait_for, write_config
-from tests.integration.test_roles import fill
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "client.py"
 
@@ -18,7 +18,9 @@ EXAMPLE = Path(__file__).parents[2] / "docs" / "client.py"
 def example(*arguments, **variables):
     command = [sys.executable, EXAMPLE, *arguments]
     environment_of_it = environment() | {"PYTHONPATH": str(EXAMPLE.parents[1])} | variables
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment_of_it)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, env=environment_of_it
+    )
 
 
 def test_the_example(redis_url, tmp_path):
@@ -57,9 +59,14 @@ def test_the_example_says_how_it_is_used(tmp_path):
 def test_the_example_shows_its_key(tmp_path, redis_url):
     secret = new_key()
     keys = tmp_path / "keys.yaml"
-    keys.write_text(yaml.safe_dump([{"name": "app", "sha256": digest_of(secret), "scopes": ["predict"]}]))
+    keys.write_text(
+        yaml.safe_dump([{"name": "app", "sha256": digest_of(secret), "scopes": ["predict"]}])
+    )
     config = write_config(
-        tmp_path / "c.yaml", f"{redis_url}/p", redis_url, api={"port": free_port(), "keys_file": str(keys)}
+        tmp_path / "c.yaml",
+        f"{redis_url}/p",
+        redis_url,
+        api={"port": free_port(), "keys_file": str(keys)},
     )
     with running("run", config) as process:
         process.answers("/readyz", 200, 60)

@@ -1,4 +1,6 @@
-"""The door of a running service: who may pass, slow and rude clients beside good ones, TLS, and no secret anywhere."""
+"""The door of a running service: who may pass, slow and rude clients beside good ones, TLS, and no
+secret anywhere.
+"""
 
 import asyncio
 import gc
@@ -18,9 +20,9 @@ import yaml
 from jsonschema_rs import is_valid
 from redis import Redis
 
-from service.keys import digest_of, new_key
+from service.server.api_keys import digest_of, new_key
 from service.sources import create_log, open_sink
-from service.sources.contract import Entry
+from service.sources.base import Entry
 from tests.chaos.measuring import keep
 from tests.chaos.scale import FIGURES
 from tests.integration.processes import free_port, onepass, running, wait_for, write_config
@@ -58,7 +60,14 @@ async def read_reply(reader, started):
 
 
 def request(method, path, key="", body=b"", *headers):
-    lines = [f"{method} {path} HTTP/1.1", "host: h", f"content-length: {len(body)}", *headers]
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        "host: localhost",
+        f"content-length: {len(body)}",
+        *headers,
+    ]
+    if method == "POST":
+        lines.append("content-type: application/json")
     if key:
         lines.append(f"authorization: Bearer {SECRETS.get(key, key)}")
     return "\r\n".join([*lines, "", ""]).encode() + body
@@ -101,8 +110,15 @@ class Door(NamedTuple):
 
 
 def write_keys(path):
-    keys = [{"name": f"{scope}-key", "sha256": digest_of(SECRETS[scope]), "scopes": [scope]} for scope in SCOPES]
-    limited = {"name": "limited-key", "sha256": digest_of(SECRETS["limited"]), "scopes": ["predict"]}
+    keys = [
+        {"name": f"{scope}-key", "sha256": digest_of(SECRETS[scope]), "scopes": [scope]}
+        for scope in SCOPES
+    ]
+    limited = {
+        "name": "limited-key",
+        "sha256": digest_of(SECRETS["limited"]),
+        "scopes": ["predict"],
+    }
     path.write_text(yaml.safe_dump([*keys, limited | {"rate": 5, "burst": 2}]))
     return str(path)
 
@@ -145,12 +161,16 @@ def test_who_may_pass(door, key):
 
     known = key in SCOPES
     assert status("GET", "/healthz") == status("GET", "/healthz", door.admin) == 200
-    assert status("GET", "/openapi.json", door.admin) == (200 if key == "admin" else 403 if known else 401)
+    assert status("GET", "/openapi.json", door.admin) == (
+        200 if key == "admin" else 403 if known else 401
+    )
     assert status("POST", "/predict") == (200 if key == "predict" else 403 if known else 401)
     assert status("GET", "/metrics") == (200 if key == "metrics" else 403 if known else 401)
     assert status("GET", "/nowhere") == (404 if known else 401)
     assert status("GET", "/admin/checkpoints") == (404 if known else 401)
-    assert status("GET", "/admin/checkpoints", door.admin) == (200 if key == "admin" else 403 if known else 401)
+    assert status("GET", "/admin/checkpoints", door.admin) == (
+        200 if key == "admin" else 403 if known else 401
+    )
     assert status("POST", "/predict", door.admin) == (404 if known else 401)
 
 
@@ -168,21 +188,24 @@ def test_an_administrator_freezes_rolls_back_and_goes_on(door):
 
     def fits(reply, path, method="post"):
         content = document["paths"][path][method]["responses"][str(reply.status)]["content"]
-        return is_valid(content["application/json"]["schema"] | {"components": document["components"]}, reply.json)
+        return is_valid(
+            content["application/json"]["schema"] | {"components": document["components"]},
+            reply.json,
+        )
 
     assert fits(frozen, "/admin/freeze")
     assert fits(admin("checkpoints", method="GET"), "/admin/checkpoints", "get")
     for body, status in (
-        (b'{"generation": 99999, "learn_again": true}', 409),
+        (b'{"generation": 99999, "rewind": true}', 409),
         (b'{"generation": 99999}', 422),
-        (b'{"generation": "x", "learn_again": true}', 422),
+        (b'{"generation": "x", "rewind": true}', 422),
         (b"", 422),
     ):
         reply = admin("rollback", body)
         assert reply.status == status
         assert fits(reply, "/admin/rollback")
     if len(kept) > 1:
-        back = admin("rollback", json.dumps({"generation": kept[-1], "learn_again": True}).encode())
+        back = admin("rollback", json.dumps({"generation": kept[-1], "rewind": True}).encode())
         assert back.status == 200, back.body
         assert fits(back, "/admin/rollback")
         assert back.json == {"generation": generation + 1, "state_of": kept[-1], "was": generation}
@@ -228,7 +251,9 @@ def test_chunks_without_end_are_refused_and_cut(door):
     async def send():
         reader, writer = await asyncio.open_connection(HOST, door.port)
         started = time.monotonic()
-        head = request("POST", "/predict", "predict").replace(b"content-length: 0", b"transfer-encoding: chunked")
+        head = request("POST", "/predict", "predict").replace(
+            b"content-length: 0", b"transfer-encoding: chunked"
+        )
         writer.write(head)
         reading = asyncio.create_task(read_reply(reader, started))
         with suppress(ConnectionError):
@@ -291,7 +316,9 @@ def test_slow_clients_are_cut_and_good_ones_do_not_notice(door):
     async def crowd():
         until = time.monotonic() + 8 * DEADLINE
         head = b"GET /healthz HTTP/1.1\r\n"
-        post = request("POST", "/predict", "predict").replace(b"content-length: 0", b"content-length: 900")
+        post = request("POST", "/predict", "predict").replace(
+            b"content-length: 0", b"content-length: 900"
+        )
         slow = [drip(door.port, head, b"x", until) for _ in range(FIGURES.slow_headers)]
         slow += [drip(door.port, post, b"x", until) for _ in range(FIGURES.slow_bodies)]
         good = [good_client(door.port, until) for _ in range(4)]
@@ -321,7 +348,9 @@ def test_ten_times_too_many_at_once(door):
             started = time.monotonic()
             for _, writer in pairs:
                 writer.write(request("POST", "/predict", "predict", QUESTION))
-            return await asyncio.gather(*(asyncio.wait_for(read_reply(reader, started), 20) for reader, _ in pairs))
+            return await asyncio.gather(
+                *(asyncio.wait_for(read_reply(reader, started), 20) for reader, _ in pairs)
+            )
         finally:
             await hang_up(*(writer for _, writer in pairs))
 
@@ -336,7 +365,9 @@ def test_ten_times_too_many_at_once(door):
     finally:
         gc.enable()
     statuses = Counter(reply.status for replies in bursts for reply in replies)
-    refused = [sorted(reply.seconds for reply in replies if reply.status == 503) for replies in bursts]
+    refused = [
+        sorted(reply.seconds for reply in replies if reply.status == 503) for replies in bursts
+    ]
     late = [times[int(len(times) * 0.95)] for times in refused if times]
     pooled = sorted(seconds for times in refused for seconds in times)
     keep(
@@ -348,9 +379,15 @@ def test_ten_times_too_many_at_once(door):
         median_burst_refusal_p95_seconds=round(statistics.median(late), 3),
     )
     assert statuses.keys() == {200, 503}
-    assert statistics.median(late) <= 0.1, "of ten bursts, since other work on the machine can hold up one"
+    assert statistics.median(late) <= 0.1, (
+        "of ten bursts, since other work on the machine can hold up one"
+    )
     started = time.monotonic()
-    wait_for(lambda: ask(door.port, "POST", "/predict", "predict", QUESTION).status == 200, 5, "as before")
+    wait_for(
+        lambda: ask(door.port, "POST", "/predict", "predict", QUESTION).status == 200,
+        5,
+        "as before",
+    )
     assert time.monotonic() - started < 5
     assert door.rss - before < 20
 
@@ -361,9 +398,15 @@ def test_no_secret_is_in_a_log_a_reply_or_a_metric(door):
         request("GET", f"/{CANARY}", CANARY),
         request("GET", f"/status?key={CANARY}", "predict"),
         request("POST", f"/predict/{CANARY}?{CANARY}", "predict", CANARY.encode()),
-        request("POST", "/predict", "predict", b'{"features": {"%b": "%b"}}' % ((CANARY.encode(),) * 2)),
-        request("POST", "/predict", "predict", b'{"%b": NaN}' % CANARY.encode(), f"x-{CANARY}: {CANARY}"),
-        request("GET", "/healthz", f"{CANARY}", b"", f"x-request-id: {CANARY}", f"cookie: {CANARY}"),
+        request(
+            "POST", "/predict", "predict", b'{"features": {"%b": "%b"}}' % ((CANARY.encode(),) * 2)
+        ),
+        request(
+            "POST", "/predict", "predict", b'{"%b": NaN}' % CANARY.encode(), f"x-{CANARY}: {CANARY}"
+        ),
+        request(
+            "GET", "/healthz", f"{CANARY}", b"", f"x-request-id: {CANARY}", f"cookie: {CANARY}"
+        ),
         request("GET", "/metrics", "metrics", b"", f"x: {CANARY}"),
         request("GET", "/status", "metrics"),
         f"{CANARY} / {CANARY}\r\n\r\n".encode(),
@@ -382,7 +425,18 @@ def test_no_secret_is_in_a_log_a_reply_or_a_metric(door):
 def test_every_line_of_the_log_is_json_with_allowed_fields(door):
     lines = [json.loads(line) for line in door.log.splitlines()]
     assert lines
-    allowed = {"time", "level", "logger", "message", "trace", "request_id", "key", "route", "status", "ms"}
+    allowed = {
+        "time",
+        "level",
+        "logger",
+        "message",
+        "trace",
+        "request_id",
+        "key",
+        "route",
+        "status",
+        "ms",
+    }
     assert set().union(*lines) <= allowed
     assert "Traceback" not in door.log
 
@@ -392,7 +446,9 @@ def test_requests_open_at_sigterm_leave_no_trace(redis_server, tmp_path):
 
         async def hold():
             reader, writer = await asyncio.open_connection(HOST, door.port)
-            writer.write(request("POST", "/predict").replace(b"content-length: 0", b"content-length: 900"))
+            writer.write(
+                request("POST", "/predict").replace(b"content-length: 0", b"content-length: 900")
+            )
             await asyncio.sleep(0.3)
             door.process.process.send_signal(signal.SIGTERM)
             reply = await asyncio.wait_for(read_reply(reader, 0.0), 15)
@@ -406,7 +462,8 @@ def test_requests_open_at_sigterm_leave_no_trace(redis_server, tmp_path):
 
 
 def certificate(folder, name, *more):
-    words = f"req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN={name}".split()
+    curve = "-newkey ec -pkeyopt ec_paramgen_curve:P-256"
+    words = f"req -x509 {curve} -nodes -days 2 -subj /CN={name}".split()
     files = ["-keyout", f"{name}.key", "-out", f"{name}.pem"]
     subprocess.run(["openssl", *words, *files, *more], cwd=folder, check=True, capture_output=True)
 
@@ -456,7 +513,10 @@ def test_tls_and_certificates_of_clients(redis_server, tmp_path):
 
 def test_all_addresses_without_keys_are_refused(tmp_path, redis_url):
     config = write_config(
-        tmp_path / "c.yaml", f"{redis_url}/s", redis_url, api={"host": "0.0.0.0", "port": free_port()}
+        tmp_path / "c.yaml",
+        f"{redis_url}/s",
+        redis_url,
+        api={"host": "0.0.0.0", "port": free_port()},
     )
     done = onepass("serve", "--config", config)
     assert done.returncode == 2
@@ -468,12 +528,16 @@ def test_all_addresses_without_keys_are_refused(tmp_path, redis_url):
         time.sleep(1.2)  # the store is looked at twice more
     lines = [json.loads(line) for line in config.with_suffix(".log").read_text().splitlines()]
     told = [(line["level"], line["message"]) for line in lines]
-    assert [level for level, message in told if "--insecure" in message and "0.0.0.0" in message] == ["WARNING"]
+    assert [
+        level for level, message in told if "--insecure" in message and "0.0.0.0" in message
+    ] == ["WARNING"]
     assert len([line for line in told if "no checkpoint yet" in line[1]]) == 1
     assert told[-1] == ("INFO", "stopped at generation 0: 0 events learned")
 
 
-def test_a_password_from_the_environment_that_is_refused_is_not_told(tmp_path, redis_url, monkeypatch):
+def test_a_password_from_the_environment_that_is_refused_is_not_told(
+    tmp_path, redis_url, monkeypatch
+):
     monkeypatch.setenv("ONEPASS_STORE__PASSWORD", PASSWORD)
     store = redis_url.replace("://", "://nobody@")
     config = write_config(tmp_path / "c.yaml", f"{redis_url}/s", store)

@@ -1,13 +1,17 @@
-"""Names of slots go where the model goes: from the learner through Redis to a replica, whole and in deltas."""
+"""Names of slots go where the model goes: from the learner through Redis to a replica, whole and in
+deltas.
+"""
 
 import json
 from itertools import islice
 
-from service.cli.payments import payments
+from service.embedded.payments import payments
+from tests.integration.payments import PAYMENT, fill
 from tests.integration.processes import running, wait_for, write_config
-from tests.integration.test_roles import PAYMENT, fill
 
-LARGE = {"features": {"columns": ["amount", "age_days", "hour", "distance_km", "attempts"], "bits": 18}}
+LARGE = {
+    "features": {"columns": ["amount", "age_days", "hour", "distance_km", "attempts"], "bits": 18}
+}
 """Large enough for deltas."""
 
 
@@ -23,7 +27,11 @@ def test_a_replica_names_slots_and_explains(redis_url, tmp_path):
     config = write_config(tmp_path / "learn.yaml", log, redis_url, **LARGE)
     replica = write_config(tmp_path / "serve.yaml", log, redis_url, **LARGE)
     with running("learn", config) as learner, running("serve", replica) as serving:
-        wait_for(lambda: (serving.get("/status")[1] or {}).get("events") == 2000, 30, "the newest generation")
+        wait_for(
+            lambda: (serving.get("/status")[1] or {}).get("events") == 2000,
+            30,
+            "the newest generation",
+        )
         # No fraud after all: a mistake, so that its weights move.
         late = {"features": {"amount": 99999.0, "brand": "new"}, "label": "fine"}
         fill(log, [json.dumps(late).encode()])
@@ -36,6 +44,10 @@ def test_a_replica_names_slots_and_explains(redis_url, tmp_path):
         assert status == 200
         explanation = answer["explanation"]
         assert explanation["names_complete"] is True
-        assert {feature["name"] for feature in explanation["features"]} == {"amount", "attempts", "country=br"}
+        assert {feature["name"] for feature in explanation["features"]} == {
+            "amount",
+            "attempts",
+            "country=br",
+        }
         assert learner.get("/explain", PAYMENT)[0] == 404
         assert learner.get("/learners")[0] == serving.get("/learners")[0] == 200

@@ -10,13 +10,15 @@ import yaml
 
 from service.embedded.redis import RedisServer
 from service.sources import open_source
-from tests.integration.processes import running, wait_for, write_config
+from tests.integration.processes import JSON, running, wait_for, write_config
 
 PAYMENT = b'{"features": {"amount": 420.5, "attempts": 6, "country": "br"}}'
 EVENT = b'{"features": {"amount": 420.5, "attempts": 6, "country": "br"}, "label": "fraud"}'
 
 
-@pytest.fixture(params=["redis", pytest.param("kafka-python", marks=pytest.mark.kafka), "confluent"])
+@pytest.fixture(
+    params=["redis", pytest.param("kafka-python", marks=pytest.mark.kafka), "confluent"]
+)
 def source(request, redis_url):
     if request.param == "redis":
         return {"url": f"{redis_url}/payments"}
@@ -26,7 +28,7 @@ def source(request, redis_url):
 def post(process, body):
     """Status, JSON and seconds of one posted event."""
     asked = time.monotonic()
-    request = urllib.request.Request(f"http://127.0.0.1:{process.port}/events", body)
+    request = urllib.request.Request(f"http://127.0.0.1:{process.port}/events", body, JSON)
     try:
         with urllib.request.urlopen(request, timeout=30) as reply:
             return reply.status, json.loads(reply.read()), time.monotonic() - asked
@@ -52,12 +54,14 @@ def test_a_posted_event_is_learned_and_a_bad_one_is_nowhere(source, redis_url, t
             status, answer, _ = post(process, EVENT)
             assert status == 202
             places.add((answer["position"]["partition"], answer["position"]["position"]))
-            wait_for(lambda learned=learned: version(process) == learned + 1, 15, "the event is learned")
+            wait_for(
+                lambda learned=learned: version(process) == learned + 1, 15, "the event is learned"
+            )
         assert process.get("/status")[1]["rejects"] == 0
     log = open_source(source["url"], "earliest")
-    log.until_end()
+    log.stop_at_end()
     found = []
-    while not log.exhausted:
+    while not log.at_end:
         found += log.poll(0.5, 10)
     log.close()
     assert [record.value for record in found] == [EVENT] * 3, "as it was sent, and nothing beside"

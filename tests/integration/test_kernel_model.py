@@ -1,4 +1,6 @@
-"""A kernel model as processes on a real Redis: learned, checkpointed, followed by a replica, explained, continued."""
+"""A kernel model as processes on a real Redis: learned, checkpointed, followed by a replica,
+explained, continued.
+"""
 
 import json
 import urllib.request
@@ -6,9 +8,9 @@ from itertools import islice
 
 import pytest
 
-from service.cli.payments import payments
+from service.embedded.payments import payments
+from tests.integration.payments import PAYMENT, fill
 from tests.integration.processes import Process, running, wait_for, write_config
-from tests.integration.test_roles import PAYMENT, fill
 
 MODEL = {"learner": {"kind": "scaled", "base": {"kind": "k-perceptron", "max_support": 500}}}
 
@@ -39,16 +41,25 @@ def test_learned_followed_explained_and_gone_on_from(redis_url, tmp_path):
     serve = write_config(tmp_path / "serve.yaml", log, redis_url, **MODEL)
     with running("run", config) as learner, running("serve", serve) as replica:
         for process in (learner, replica):
-            wait_for(lambda: (process.get("/status")[1] or {}).get("events") == 800, 60, "all events")  # noqa: B023
+            wait_for(
+                lambda one=process: (one.get("/status")[1] or {}).get("events") == 800,
+                60,
+                "all events",
+            )
         told = answer(learner)
         assert told == answer(replica)
         assert told["model"] == 800
         explanation = told["explanation"]
         assert total(explanation) == pytest.approx(told["score"], abs=1e-9)
-        assert {"amount", "country=br"} & {one["name"] for row in explanation["support"] for one in row["features"]}
+        assert {"amount", "country=br"} & {
+            one["name"] for row in explanation["support"] for one in row["features"]
+        }
         support = replica.get("/status")[1]["support"]
         assert 0 < support["rows"] == explanation["stored"] <= support["room"] == 500
-        assert (gauge(replica, "support_rows"), gauge(learner, "support_room")) == (support["rows"], 500)
+        assert (gauge(replica, "support_rows"), gauge(learner, "support_capacity_rows")) == (
+            support["rows"],
+            500,
+        )
         weights = replica.get("/weights?top=3")[1]["classes"]
         assert weights == learner.get("/weights?top=3")[1]["classes"]
         assert len(weights[0]["support"]) == 3
@@ -62,5 +73,9 @@ def test_learned_followed_explained_and_gone_on_from(redis_url, tmp_path):
     assert status == 0
     assert json.loads(output)["checkpoint"]["state_digest"] == final["checkpoint"]["state_digest"]
     with running("serve", serve) as replica:
-        wait_for(lambda: (replica.get("/status")[1] or {}).get("events") == 1200, 60, "the newest generation")
+        wait_for(
+            lambda: (replica.get("/status")[1] or {}).get("events") == 1200,
+            60,
+            "the newest generation",
+        )
         assert answer(replica)["explanation"]["stored"] == final["support"]["rows"]

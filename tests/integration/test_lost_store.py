@@ -1,14 +1,16 @@
-"""The store loses everything while the learner is down: it goes on from a file, or begins anew only when told."""
+"""The store loses everything while the learner is down: it goes on from a file, or begins anew only
+when told.
+"""
 
 import json
 from itertools import islice
 
 from redis import Redis
 
-from service.cli.payments import payments
+from service.embedded.payments import payments
 from service.embedded.redis import redis_server
+from tests.integration.payments import fill
 from tests.integration.processes import Process, onepass, write_config
-from tests.integration.test_roles import fill
 
 EVENTS = 3000
 
@@ -18,9 +20,9 @@ def test_an_empty_redis_is_filled_again_from_the_newest_copy(redis_url, tmp_path
     events = list(islice(payments(3, 0), EVENTS))
     fill(log, events[:2000])
     with redis_server(tmp_path / "store") as server:
-        copies = {"folder": str(tmp_path / "copies"), "every_seconds": 0.01}
-        store = {"url": server.url, "every_seconds": 0.1, "copies": copies}
-        config = write_config(tmp_path / "c.yaml", log, server.url, store=store)
+        backup = {"folder": str(tmp_path / "copies"), "interval_seconds": 0.01}
+        store = {"url": server.url, "backup": backup}
+        config = write_config(tmp_path / "c.yaml", log, server.url, seconds=0.1, store=store)
         assert Process(["learn", "--until-end"], config).finish()[0] == 0
         with Redis.from_url(server.url) as client:
             client.flushall()
@@ -29,7 +31,7 @@ def test_an_empty_redis_is_filled_again_from_the_newest_copy(redis_url, tmp_path
     assert status == 0
     final = json.loads(output)
     said = config.with_suffix(".log").read_text()
-    assert "from the copy of generation" in said
+    assert "restoring the backup of generation" in said
     assert final["checkpoint"]["generation"] > 1, "generations go on, they do not begin again"
     data = tmp_path / "events.jsonl"
     data.write_bytes(b"\n".join(events) + b"\n")

@@ -1,4 +1,6 @@
-"""An operator's word beside a running learner: it is obeyed between two events, and the history stays provable."""
+"""An operator's word beside a running learner: it is obeyed between two events, and the history
+stays provable.
+"""
 
 import json
 import threading
@@ -8,11 +10,11 @@ from itertools import islice
 
 import pytest
 
-from service.cli.payments import payments
-from service.configuration import load
-from service.store import RedisStore
+from service.config.loader import load
+from service.embedded.payments import payments
+from service.storage import RedisStore
+from tests.integration.payments import PAYMENT, fill
 from tests.integration.processes import onepass, running, wait_for, write_config
-from tests.integration.test_roles import PAYMENT, fill
 
 
 @pytest.fixture
@@ -20,8 +22,8 @@ def world(redis_url, tmp_path):
     """A learner that runs, and a producer that never rests."""
     log = f"{redis_url}/payments"
     # Many generations are kept: the next command takes seconds to start.
-    store = {"url": redis_url, "every_seconds": 0.1, "lease_seconds": 1.0, "keep": 500}
-    config = write_config(tmp_path / "c.yaml", log, redis_url, store=store)
+    checkpoint = {"interval_seconds": 0.1, "keep": 500}
+    config = write_config(tmp_path / "c.yaml", log, redis_url, lease=1.0, checkpoint=checkpoint)
     stop = threading.Event()
 
     def produce():
@@ -34,7 +36,11 @@ def world(redis_url, tmp_path):
     producer.start()
     with running("run", config) as process:
         process.answers("/readyz", 200)
-        wait_for(lambda: process.get("/status")[1]["checkpoint"]["generation"] > 3, 20, "some generations")
+        wait_for(
+            lambda: process.get("/status")[1]["checkpoint"]["generation"] > 3,
+            20,
+            "some generations",
+        )
         yield config, process
         stop.set()
         producer.join()
@@ -51,7 +57,7 @@ def asked(config, *words):
 
 
 def proven(config):
-    done = onepass("replay", "--config", config, "--lineage", "--json")
+    done = onepass("audit", "--config", config, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)
 
@@ -78,30 +84,34 @@ def test_a_freeze_that_is_lifted_at_once_is_no_loss(world):
     config, process = world
     settings = load(config, {})
     log = config.with_suffix(".log")
-    with closing(RedisStore(settings.store, settings.name)) as operator:
+    with closing(RedisStore(settings.store, settings.name, settings.checkpoint)) as operator:
         for _ in range(20):  # the learner looks twice a second or so, and may see one of them
             operator.freeze()
             operator.unfreeze()
             time.sleep(0.3)
-            if "all that this learner wrote is there: it goes on" in log.read_text():
+            if "no checkpoint was lost, learning continues" in log.read_text():
                 break
-    assert "all that this learner wrote is there: it goes on" in log.read_text()
+    assert "no checkpoint was lost, learning continues" in log.read_text()
     assert "written on top" not in log.read_text()
     events = status(process)["checkpoint"]["events"]
     wait_for(lambda: status(process)["checkpoint"]["events"] > events, 10, "it learns on")
 
 
-@pytest.mark.parametrize("positions", ["--from-then", "--keep-position"])
+@pytest.mark.parametrize("positions", ["--rewind", "--keep-offsets"])
 def test_rolled_back_it_goes_on_from_there_without_a_restart(world, positions):
     config, process = world
     target = json.loads(asked(config, "list", "--json"))[2]
     said = asked(config, "rollback", "--to", str(target["generation"]), positions)
     made = int(said.split()[1])
-    wait_for(lambda: status(process)["checkpoint"]["generation"] > made, 10, "it goes on from the new generation")
+    wait_for(
+        lambda: status(process)["checkpoint"]["generation"] > made,
+        10,
+        "it goes on from the new generation",
+    )
     assert process.process.poll() is None
     assert process.get("/predict", PAYMENT)[0] == 200
     assert "rolled back 1 time" in asked(config, "show")
     lost = json.loads(asked(config, "show", "--json"))
     assert proven(config)["identical"]
-    if positions == "--keep-position":
+    if positions == "--keep-offsets":
         assert "rolled_back" in json.dumps(lost)

@@ -1,4 +1,6 @@
-"""Dashboards that are never empty: what they ask is asked of a real Prometheus that scrapes a real demo."""
+"""Dashboards that are never empty: what they ask is asked of a real Prometheus that scrapes a real
+demo.
+"""
 
 import json
 import math
@@ -17,7 +19,7 @@ import yaml
 
 from service.cli.demo import PAYMENT
 from service.sources import open_sink
-from service.sources.contract import Entry
+from service.sources.base import Entry
 from tests.deployed import (
     DEPLOY,
     METRIC,
@@ -30,7 +32,7 @@ from tests.deployed import (
 )
 from tests.integration.processes import Http, environment, free_port, wait_for
 
-STORED = {"onepass_support_rows", "onepass_support_room"}
+STORED = {"onepass_support_rows", "onepass_support_capacity_rows"}
 ELSEWHERE = {"onepass_kafka_up", *STORED}
 """Series that a demo without Kafka and without a kernel learner has not."""
 SCRAPED_WITHIN = 15
@@ -55,7 +57,9 @@ class Prometheus(Http):
         options["web.listen-address"] = f"127.0.0.1:{self.port}"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [binary, *(f"--{name}={value}" for name, value in options.items())], stdout=log, stderr=log
+                [binary, *(f"--{name}={value}" for name, value in options.items())],
+                stdout=log,
+                stderr=log,
             )
 
     def ask(self, path, **parameters):
@@ -76,23 +80,39 @@ class Prometheus(Http):
 
 
 class Demo(Http):
-    """`onepass demo`, somebody who asks it for predictions, and somebody who sends it what is no event."""
+    """`onepass demo`, somebody who asks it for predictions, and somebody who sends it what is no
+    event.
+    """
 
     def __init__(self, folder):
         with (folder / "demo.log").open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "service", "demo", "--port", "0", "--dir", str(folder / "demo")],
+                [
+                    sys.executable,
+                    "-m",
+                    "service",
+                    "demo",
+                    "--port",
+                    "0",
+                    "--dir",
+                    str(folder / "demo"),
+                ],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
                 env=environment(),
             )
-        told = re.search(r"(redis://\S+) -> learner -> .*http://127\.0\.0\.1:(\d+)", self.process.stdout.readline())
+        told = re.search(
+            r"(redis://\S+) -> learner -> .*http://127\.0\.0\.1:(\d+)",
+            self.process.stdout.readline(),
+        )
         assert told, (folder / "demo.log").read_text()
         self.port = int(told[2])
         self.stream = told[1]
         self._stop = threading.Event()
-        self._callers = [threading.Thread(target=target) for target in (self._predict, self._reject)]
+        self._callers = [
+            threading.Thread(target=target) for target in (self._predict, self._reject)
+        ]
         for caller in self._callers:
             caller.start()
 
@@ -144,7 +164,9 @@ def seen(tmp_path_factory):
 
 def ready(prometheus):
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{prometheus.port}/-/ready", timeout=5) as reply:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{prometheus.port}/-/ready", timeout=5
+        ) as reply:
             return reply.status == 200
     except OSError:
         return False
@@ -152,7 +174,9 @@ def ready(prometheus):
 
 def has_all_series(prometheus):
     """Before anything is waited for: a series that the demo does not have will not come."""
-    asked = {name for expression in expressions() for name in METRIC.findall(expression)} - ELSEWHERE
+    asked = {
+        name for expression in expressions() for name in METRIC.findall(expression)
+    } - ELSEWHERE
     deadline = time.monotonic() + SCRAPED_WITHIN
     while missing := asked - set(prometheus.ask("label/__name__/values")):
         if time.monotonic() > deadline:
@@ -190,21 +214,35 @@ def all_filled(queries, prometheus, demo):
 
 
 def test_every_panel_shows_something(seen):
-    all_filled([query for query in panel_queries() if not STORED.intersection(METRIC.findall(query.expr))], *seen)
+    all_filled(
+        [query for query in panel_queries() if not STORED.intersection(METRIC.findall(query.expr))],
+        *seen,
+    )
 
 
 def test_every_annotation_is_answered_and_the_planted_drift_and_the_start_are_marked(seen):
     prometheus, demo = seen
     all_filled(annotation_queries(), prometheus, demo)
-    started = float(prometheus.ask("query", query="onepass_start_time_seconds")["result"][0]["value"][1])
+    started = float(
+        prometheus.ask("query", query="onepass_start_time_seconds")["result"][0]["value"][1]
+    )
     for query in annotation_queries():
         expr = chosen(query.expr, demo)
         if query.place.endswith("Drift alarms"):
-            wait_for(lambda expr=expr: max(prometheus.values(expr, instant=False)) > 0, SHOWN_WITHIN, query.place)
+            wait_for(
+                lambda expr=expr: max(prometheus.values(expr, instant=False)) > 0,
+                SHOWN_WITHIN,
+                query.place,
+            )
         elif query.place.endswith("Restarts"):
             end = min(time.time(), started + 120)
             data = prometheus.ask("query_range", query=expr, start=started, end=end, step=1)
-            moments = [at - started for series in data["result"] for at, value in series["values"] if value == "1"]
+            moments = [
+                at - started
+                for series in data["result"]
+                for at, value in series["values"]
+                if value == "1"
+            ]
             assert moments, query.place
             assert max(moments) <= 61, query.place
         else:
@@ -228,18 +266,24 @@ def test_every_rule_is_loaded_and_healthy_and_only_drift_is_told(seen):
         groups = prometheus.ask("rules")["groups"]
         return [rule for group in groups for rule in group["rules"]]
 
-    wait_for(lambda: all(rule["health"] == "ok" for rule in loaded()), 20, "every rule was evaluated")
+    wait_for(
+        lambda: all(rule["health"] == "ok" for rule in loaded()), 20, "every rule was evaluated"
+    )
     assert sorted(rule["name"] for rule in loaded()) == expected
     drift = wait_for(
         lambda: [
-            alert for alert in prometheus.ask("alerts")["alerts"] if alert["labels"]["alertname"] == "OnepassDrift"
+            alert
+            for alert in prometheus.ask("alerts")["alerts"]
+            if alert["labels"]["alertname"] == "OnepassDrift"
         ],
         SHOWN_WITHIN,
         "the alert OnepassDrift",
     )
     assert {alert["labels"]["model"] for alert in drift} == {"demo"}
     firing = [alert for alert in prometheus.ask("alerts")["alerts"] if alert["state"] == "firing"]
-    assert [alert for alert in firing if alert["labels"]["severity"] != "info"] == [], "the demo is well"
+    assert [alert for alert in firing if alert["labels"]["severity"] != "info"] == [], (
+        "the demo is well"
+    )
     texts = json.dumps([alert["annotations"] for alert in firing])
     assert "no value" not in texts
     assert "error expanding" not in texts

@@ -1,18 +1,20 @@
-"""Replicas beside a learner: soon at each new generation, reproducible from it, and serving on when it dies."""
+"""Replicas beside a learner: soon at each new generation, reproducible from it, and serving on when
+it dies.
+"""
 
 import time
 import urllib.request
 from itertools import islice
 
-from service.cli.payments import payments
-from service.configuration import load
+from service.config.loader import load
+from service.embedded.payments import payments
 from service.embedded.redis import redis_server as redis_at
-from service.events import Decoder, batch
-from service.model import Model
+from service.features.decoder import Decoder, batch
+from service.model.model import Model
 from service.sources import open_sink
-from service.sources.contract import Entry
-from service.store import RedisStore
-from service.store.operator import Operator
+from service.sources.base import Entry
+from service.storage import RedisStore
+from service.storage.redis_admin import RedisAdmin
 from tests.integration.processes import running, wait_for, write_config
 
 PAYMENT = b'{"features": {"amount": 420.5, "attempts": 6, "country": "br"}}'
@@ -20,7 +22,10 @@ PAYMENT = b'{"features": {"amount": 420.5, "attempts": 6, "country": "br"}}'
 
 def configs(tmp_path, url, **changes):
     source = f"{url}/payments"
-    return (write_config(tmp_path / f"{role}.yaml", source, url, **changes) for role in ("learn", "serve"))
+    return (
+        write_config(tmp_path / f"{role}.yaml", source, url, **changes)
+        for role in ("learn", "serve")
+    )
 
 
 def feed(url, events):
@@ -73,10 +78,16 @@ def test_a_reply_can_be_had_again_from_its_generation(redis_url, tmp_path):
     with running("learn", learner_config), running("serve", replica_config) as replica:
         for _ in range(5):
             feed(redis_url, list(islice(stream, 400)))
-            replies.append(newer_reply(replica, replies[-1]["model"]["generation"] if replies else 0))
+            replies.append(
+                newer_reply(replica, replies[-1]["model"]["generation"] if replies else 0)
+            )
     store = RedisStore(settings.store, settings.name)
-    shelf = Operator(settings.store, settings.name)
-    kept = {manifest.generation: manifest for manifest in shelf.generations() if not isinstance(manifest, str)}
+    admin = RedisAdmin(settings.store, settings.name)
+    kept = {
+        manifest.generation: manifest
+        for manifest in admin.generations()
+        if not isinstance(manifest, str)
+    }
     found = 0
     for reply in replies:
         manifest = kept.get(reply["model"]["generation"])
@@ -86,8 +97,13 @@ def test_a_reply_can_be_had_again_from_its_generation(redis_url, tmp_path):
         model = Model(settings.learner, settings.features, settings.label, decoder)
         model.restore(store.read(manifest), manifest)
         served, (answer,) = model.predict(batch([decoder.instance(PAYMENT)]))
-        told = (reply["label"], reply["score"], reply["probability"], reply["model"]["version"])
-        assert told == (answer.label, answer.score, answer.probability, served.version)
+        served_values = (
+            reply["label"],
+            reply["score"],
+            reply["probability"],
+            reply["model"]["version"],
+        )
+        assert served_values == (answer.label, answer.score, answer.probability, served.version)
         found += 1
     store.close()
     assert found >= 3
@@ -98,7 +114,11 @@ def test_it_serves_on_when_the_learner_is_killed(redis_url, tmp_path):
     feed(redis_url, list(islice(payments(5, 0), 500)))
     with running("learn", learner_config) as learner, running("serve", replica_config) as replica:
         replica.answers("/readyz", 200, 60)
-        wait_for(lambda: replica.get("/predict", PAYMENT)[1]["model"]["version"] == 500, 20, "all that was learned")
+        wait_for(
+            lambda: replica.get("/predict", PAYMENT)[1]["model"]["version"] == 500,
+            20,
+            "all that was learned",
+        )
         learner.kill()
         first = replica.get("/predict", PAYMENT)[1]
         time.sleep(1.5)
@@ -107,14 +127,21 @@ def test_it_serves_on_when_the_learner_is_killed(redis_url, tmp_path):
         assert (later["score"], later["model"]["version"]) == (first["score"], 500)
         assert later["model"]["age_seconds"] > first["model"]["age_seconds"] + 1.0
         assert later["model"]["stale_seconds"] < 1.5, "the store still says that this is the newest"
-        with urllib.request.urlopen(f"http://127.0.0.1:{replica.port}/metrics", timeout=10) as reply:
-            told = {
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{replica.port}/metrics", timeout=10
+        ) as reply:
+            served_values = {
                 name: float(value)
-                for name, _, value in (line.rpartition(" ") for line in reply.read().decode().splitlines())
-                if name.startswith("onepass_predict_model")
+                for name, _, value in (
+                    line.rpartition(" ") for line in reply.read().decode().splitlines()
+                )
+                if name.startswith(("onepass_predict_model", "onepass_model_staleness"))
             }
-        assert told['onepass_predict_model_age_seconds{model="payments"}'] >= later["model"]["age_seconds"]
-        assert 0 <= told['onepass_predict_model_stale_seconds{model="payments"}'] < 1.5
+        assert (
+            served_values['onepass_predict_model_age_seconds{model="payments"}']
+            >= later["model"]["age_seconds"]
+        )
+        assert 0 <= served_values['onepass_model_staleness_seconds{model="payments"}'] < 1.5
 
 
 def test_staleness_grows_while_the_store_is_away(tmp_path):
@@ -124,5 +151,9 @@ def test_staleness_grows_while_the_store_is_away(tmp_path):
         with running("learn", learner_config), running("serve", replica_config) as replica:
             wait_for(lambda: replica.get("/predict", PAYMENT)[0] == 200, 60, "a first prediction")
             server.kill()
-            wait_for(lambda: replica.get("/predict", PAYMENT)[1]["model"]["stale_seconds"] > 1.5, 20, "it says so")
+            wait_for(
+                lambda: replica.get("/predict", PAYMENT)[1]["model"]["stale_seconds"] > 1.5,
+                20,
+                "it says so",
+            )
             assert replica.get("/predict", PAYMENT)[0] == 200

@@ -1,4 +1,6 @@
-"""Trees through a running service: posted, learned, predicted, rejected with their place, restored, and replayed."""
+"""Trees through a running service: posted, learned, predicted, rejected with their place, restored,
+and replayed.
+"""
 
 import json
 from contextlib import closing
@@ -6,11 +8,15 @@ from contextlib import closing
 from redis import Redis
 
 from service.sources import open_sink
-from service.sources.contract import Entry
+from service.sources.base import Entry
 from tests.integration.processes import Process, onepass, running, wait_for, write_config
 
 MODEL = {
-    "learner": {"kind": "one_vs_rest", "max_classes": 3, "base": "k-perceptron:kernel=tree,max_support=200,nodes=8"},
+    "learner": {
+        "kind": "one_vs_rest",
+        "max_classes": 3,
+        "base": "k-perceptron:kernel=tree,max_support=200,nodes=8",
+    },
     "features": {"bits": 0, "tree": "tree"},
     "label": {"classes": "grow", "max_classes": 3},
 }
@@ -20,9 +26,15 @@ CHARACTERS = [b"0", b"6", None]
 
 def event(n):
     """Every tenth has no tree; the class is in the determiner, sometimes."""
-    tree = BAD[n // 10 % 3] if n % 10 == 7 else f"(S (NP (D {'abc'[n % 3]}) (N n{n * 7 % 11})) (VP v{n * 3 % 13}))"
+    tree = (
+        BAD[n // 10 % 3]
+        if n % 10 == 7
+        else f"(S (NP (D {'abc'[n % 3]}) (N n{n * 7 % 11})) (VP v{n * 3 % 13}))"
+    )
     label = ("ham", "eggs", "tea")[n % 3 if n % 4 else 0]
-    return json.dumps({"tree": tree, "label": label} | ({"features": {"a": n}} if n % 2 else {})).encode()
+    return json.dumps(
+        {"tree": tree, "label": label} | ({"features": {"a": n}} if n % 2 else {})
+    ).encode()
 
 
 EVENTS = [event(n) for n in range(300)]
@@ -42,7 +54,9 @@ def test_trees_come_through_to_the_bit(redis_url, tmp_path):
             status, answer = process.get("/events", b'{"tree": "(S (A", "label": "tea"}')
             assert (status, answer["error"]["code"]) == (422, "tree")
             assert answer["error"]["message"].endswith("character 3")
-            wait_for(lambda: process.get("/status")[1]["checkpoint"], 30, "a checkpoint")
+            wait_for(
+                lambda: process.get("/status")[1]["checkpoint"]["generation"], 30, "a checkpoint"
+            )
             process.kill()
         sink.append([Entry(value) for value in EVENTS[150:]])
     status, output = Process(["learn", "--until-end"], config).finish(120)
@@ -56,11 +70,14 @@ def test_trees_come_through_to_the_bit(redis_url, tmp_path):
     same = ("events", "errors", "rejects_by_reason")
     assert [replayed[name] for name in same] == [final[name] for name in same]
     assert replayed["state_digest"] == final["checkpoint"]["state_digest"]
-    assert json.loads(onepass("replay", "--config", config, "--lineage", "--json").stdout)["identical"]
+    assert json.loads(onepass("audit", "--config", config, "--json").stdout)["identical"]
 
     with Redis.from_url(redis_url) as client:
         letters = {fields[b"h:position"]: fields for _, fields in client.xrange("trees.dead")}
     assert len(letters) == 30
     named = [b"value", b"h:reason", b"h:character"]
-    kept = [tuple(map(letters[at].get, named)) for at in sorted(letters, key=lambda at: [*map(int, at.split(b"-"))])]
+    kept = [
+        tuple(map(letters[at].get, named))
+        for at in sorted(letters, key=lambda at: [*map(int, at.split(b"-"))])
+    ]
     assert kept == [(EVENTS[n], b"tree", CHARACTERS[n // 10 % 3]) for n in range(7, 300, 10)]

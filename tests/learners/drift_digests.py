@@ -7,18 +7,22 @@ import hashlib
 import json
 
 import numpy as np
-from drift_streams import EVERY, errors, name
 
-from learners.drift.kolmogorov import chance
+from learners.drift.kswin import p_value
 from learners.state import state_digest
+from tests.learners.drift_streams import EVERY, errors, name
 
 
 def digests():
     draws = np.random.default_rng(1)
     changes = errors(2, *((150, rate, rate) for rate in (0.1, 0.4, 0.2, 0.9, 0.5)))
     streams = [changes, draws.beta(changes + 1, 3)]
-    found = {f"{name(detector)} {k}": digest(detector, x) for detector in EVERY for k, x in enumerate(streams)}
-    return found | {f"chance {h}": chance(13, 8, h).hex() for h in (1, 30, 60, 104)}
+    found = {
+        f"{name(detector)} {k}": digest(detector, x)
+        for detector in EVERY
+        for k, x in enumerate(streams)
+    }
+    return found | {f"chance {h}": p_value(13, 8, h).hex() for h in (1, 30, 60, 104)}
 
 
 def digest(detector, values):

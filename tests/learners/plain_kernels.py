@@ -1,4 +1,6 @@
-"""Kernels written from the thesis, sections 2.3 and 2.5: of dense rows and of bracketed trees, by plain recursion."""
+"""Kernels written from the thesis, sections 2.3 and 2.5: of dense rows and of bracketed trees, by
+plain recursion.
+"""
 
 import functools
 import math
@@ -15,7 +17,8 @@ def kernel(spec):
         total = 0.0
         if vector is not None:
             one = normalised(vector) if spec["normalise"] == "both" else vector
-            total += weights[0] * one(np.asarray(a)[1:], np.asarray(b)[1:], spec)  # the bias is not seen
+            # The bias is not seen.
+            total += weights[0] * one(np.asarray(a)[1:], np.asarray(b)[1:], spec)
         if "tree" in spec["kernel"]:
             one = trees if spec["normalise"] == "none" else normalised(trees)
             total += weights[1] * one(a.tree, b.tree, spec)
@@ -47,7 +50,9 @@ def trees(one, other, spec):
         return 0.0
     pair = one, other, spec["lam"]
     if pair not in COMPARED:
-        COMPARED[pair] = sum(delta(a, b, pair[2]) for a in inner(parsed(one)) for b in inner(parsed(other)))
+        COMPARED[pair] = sum(
+            delta(a, b, pair[2]) for a in inner(parsed(one)) for b in inner(parsed(other))
+        )
     return COMPARED[pair]
 
 

@@ -1,4 +1,6 @@
-"""What the laws run on, generated from the registry: every leaf, every choice of each, every legal composition."""
+"""What the laws run on, generated from the registry: every leaf, every choice of each, every legal
+composition.
+"""
 
 import functools
 import inspect
@@ -8,17 +10,21 @@ import typing
 import zlib
 
 import pytest
-from streams import CLASSES, drawn
 
-from learners.dual.learner import KernelLearner
+from learners.kernel.learner import KernelLearner
 from learners.learner import Learner
 from learners.registry import COMPOSITIONS, LEARNERS, kind_class, make
+from tests.chaos.scale import CHAOS
+from tests.learners.pairwise import cover_pairs
+from tests.learners.streams import CLASSES, drawn
+from tests.looped import check_each, looped_by
 
 ORDER = ("averaged", "selected", "one_vs_rest", "scaled")
 """From the inside out; the only order of composition."""
 
 FOLDING = {"kind": "sgd-log", "lam": 4900.0, "horizon": 1000}
-"""Shrinks to a tenth or less per event, so that the scale is folded into the weights now and then."""
+"""Shrinks to a tenth or less per event, so that the scale is folded into the weights now and then.
+"""
 
 SPECIAL = [{"kind": kind, "alpha": 1.7} for kind in ("winnow", "winnow-balanced", "mbw")] + [
     {"kind": kind, "W": 3.0} for kind in ("winnow-norm", "lm-winnow-norm")
@@ -44,45 +50,130 @@ def leaf(kind):
     """A kind with its defaults; one that stores rows with little room."""
     rooms = ("max_support", "budget")
     fields = kind_class(kind).model_fields
-    return {"kind": kind} | {field: ROOM for field in rooms if field in fields and fields[field].default is not None}
+    return {"kind": kind} | {
+        field: ROOM for field in rooms if field in fields and fields[field].default is not None
+    }
 
 
 @functools.cache
 def specs():
-    """Every learner that the laws must hold for, each once: every kind in every composition, every choice in some."""
+    """Every learner that the laws must hold for, each once: every kind in every composition, every
+    choice in some.
+    """
     wanted = [spec for kind in LEARNERS for spec in compositions(leaf(kind))]
     wanted += [spec for leaf in [*leaves(), FOLDING] for spec in (leaf, *compositions(leaf)[-1:])]
     wanted += [
         *numbers(),
         *SPECIAL,
-        *[{**choice, "base": {"kind": "pa1"}} for kind in ORDER for choice in composition_choices(kind)],
+        *[
+            {**choice, "base": {"kind": "pa1"}}
+            for kind in ORDER
+            for choice in composition_choices(kind)
+        ],
     ]
     learners = [made for spec in wanted if (made := built(spec)) is not None]
+    return tuple(
+        {name(learner): learner for learner in [*learners, *pairwise_compositions()]}.values()
+    )
+
+
+@functools.cache
+def chosen_specs():
+    """What `make test` runs the laws on: every learner without a composition, and a pairwise choice
+    of compositions.
+
+    `make chaos PART=laws` takes all of `specs()`.
+    """
+    if CHAOS:
+        return specs()
+    plain = [learner for learner in specs() if learner.kind in LEARNERS]
+    return tuple(
+        {name(learner): learner for learner in [*plain, *pairwise_compositions()]}.values()
+    )
+
+
+@functools.cache
+def pairwise_compositions():
+    """Compositions in which each pair of a kind and a choice occurs, and each pair of two
+    choices.
+    """
+    groups = [
+        [learner for learner in every_composition(kind) if hasattr(learner, "base")]
+        for kind in LEARNERS
+    ]
+    return tuple(cover_pairs(groups, features))
+
+
+@functools.cache
+def every_composition(kind):
+    """A kind with its defaults within every subset of the compositions, each with every choice that
+    it has.
+    """
+    found = [leaf(kind)]
+    for outer in ORDER:
+        found += [
+            {**choice, "base": spec} for spec in found for choice in composition_choices(outer)
+        ]
+    learners = [made for spec in found if (made := built(spec)) is not None]
     return tuple({name(learner): learner for learner in learners}.values())
 
+
+def features(learner):
+    """What is paired: the kind of the leaf, and each composition around it with its own choices."""
+    found = []
+    while hasattr(learner, "base"):
+        found.append((learner.kind, *sorted(learner.model_dump(exclude={"kind", "base"}).items())))
+        learner = learner.base
+    return [learner.kind, *found]
+
+
+def leaf_kind(learner):
+    """The kind of the rule within all compositions: its kernels are compiled once for all
+    of them.
+    """
+    return features(learner)[0]
+
+
+def every_learner(learners, cases=None):
+    """Run the test for each of the learners, one item per kind; and in each of the cases, name ->
+    arguments.
+    """
+
+    def around(test):
+        def run(learner):
+            check_each(
+                (case, functools.partial(test, learner, **given)) for case, given in cases.items()
+            )
+
+        run.__name__, run.__doc__ = test.__name__, test.__doc__
+        looping = looped_by("learner", learners, leaf_kind, name)(run if cases else test)
+        return pytest.mark.timeout(SECONDS_PER_KIND)(looping)
+
+    return around
+
+
+SECONDS_PER_KIND = 3600 if CHAOS else 600
+"""Seconds after which an item hangs: it holds the checks of all learners of a kind."""
 
 DRAWS = 10
 """Drawn streams that a learner meets at each law; the next learner meets others."""
 
 
 def on_each(*examples):
-    """The test for every learner: on each of the examples, and on some streams that are drawn."""
+    """Run the test for every learner: on each of the examples, and on some streams that
+    are drawn.
+    """
 
     def around(test):
-        @pytest.mark.parametrize("learner", specs(), ids=name)
         def run(learner):
             pool, wanted = drawn(), inspect.signature(test).parameters.keys() - {"learner"}
             first = zlib.crc32(f"{test.__name__} {name(learner)}".encode())
             some = [pool[(first + k) % len(pool)]._asdict() for k in range(DRAWS)]
-            for example in [*examples, *({key: draw[key] for key in wanted} for draw in some)]:
-                try:
-                    test(learner, **example)
-                except Exception as error:
-                    error.add_note(f"on {example}")
-                    raise
+            given = [*examples, *({key: draw[key] for key in wanted} for draw in some)]
+            check_each((example, functools.partial(test, learner, **example)) for example in given)
 
         run.__name__, run.__doc__ = test.__name__, test.__doc__
-        return run
+        return every_learner(chosen_specs())(run)
 
     return around
 
@@ -102,8 +193,14 @@ def numbers():
 
 
 def varied(kind):
-    """The fields of a kind; those that all kernel learners share are varied on the first of them alone, all but two."""
-    shared = KernelLearner.model_fields if issubclass(kind_class(kind), KernelLearner) and kind != FIRST else {}
+    """The fields of a kind; those that all kernel learners share are varied on the first of them
+    alone, all but two.
+    """
+    shared = (
+        KernelLearner.model_fields
+        if issubclass(kind_class(kind), KernelLearner) and kind != FIRST
+        else {}
+    )
     return {
         field: info
         for field, info in kind_class(kind).model_fields.items()
@@ -121,13 +218,17 @@ def choices(kind):
 
 
 def composition_choices(kind):
-    """The same of a composition, whose open choices have to be settled: `center` is never None in a state."""
-    settled = {"center": False} if kind == "scaled" else {}
-    return [{**settled, **OFTEN.get(kind, {}), **choice} for choice in choices(kind)]
+    """The same of a composition, whose open choices have to be resolved: `center` is never None in
+    a state.
+    """
+    resolved = {"center": False} if kind == "scaled" else {}
+    return [{**resolved, **OFTEN.get(kind, {}), **choice} for choice in choices(kind)]
 
 
 def values(annotation):
-    """The values of a `Literal` or a bool; an optional bool is settled before a state is made, so it is never None."""
+    """The values of a `Literal` or a bool; an optional bool is resolved before a state is made, so
+    it is never None.
+    """
     if typing.get_origin(annotation) is typing.Literal:
         return typing.get_args(annotation)
     if is_union(annotation):
@@ -140,7 +241,9 @@ def is_union(annotation):
 
 
 def compositions(leaf):
-    """A leaf within every subset of the compositions, in order; each time with the next of a composition's choices."""
+    """A leaf within every subset of the compositions, in order; each time with the next of a
+    composition's choices.
+    """
     turns = {kind: itertools.cycle(composition_choices(kind)) for kind in ORDER}
     inner = [leaf]
     for kind in ORDER:
@@ -157,25 +260,31 @@ def fitted(turns, base):
 
 
 def nestings():
-    """Every chain of up to three compositions in any order, as tuples of kinds from the inside out."""
-    return [chain for length in range(4) for chain in itertools.product(COMPOSITIONS, repeat=length)]
+    """Every chain of up to three compositions in any order, as tuples of kinds from the
+    inside out.
+    """
+    return [
+        chain for length in range(4) for chain in itertools.product(COMPOSITIONS, repeat=length)
+    ]
 
 
 COLUMNS = types.SimpleNamespace(dense=True, bias=True, dim=300)
-"""The features by which choices that are left open are settled."""
+"""The features by which choices that are left open are resolved."""
 
 
 def built(spec):
-    """The learner with open choices settled, or None where construction refuses the spec."""
+    """The learner with open choices resolved, or None where construction refuses the spec."""
     try:
-        return make(spec).settled(COLUMNS)
+        return make(spec).bind(COLUMNS)
     except ValueError:
         return None
 
 
 @functools.cache
 def name(learner: Learner):
-    """The kinds and what differs from their defaults, e.g. `scaled(center=True,averaged(pa1()))`."""
+    """The kinds and what differs from their defaults, e.g.
+    `scaled(center=True,averaged(pa1()))`.
+    """
     shown = []
     for field, value in learner.model_dump(exclude={"kind", "base", "max_classes"}).items():
         if value != type(learner).model_fields[field].default:

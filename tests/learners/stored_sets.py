@@ -3,15 +3,15 @@
 import numpy as np
 
 from learners.batch import Batch, Trees
-from learners.dual.decisive import stored_row
-from learners.dual.similarity import kernel_scores
-from learners.dual.work import Work
+from learners.kernel.explain import stored_row
+from learners.kernel.similarity import kernel_scores
+from learners.kernel.support import Work
 
 
 def stored_rows(support):
     """Oldest first."""
     rows = [stored_row(support, i) for i in range(support.size[0])]
-    trees = Trees.joined([row.trees for row in rows])
+    trees = Trees.concatenate([row.trees for row in rows])
     return Batch.from_rows([(row.indices, row.values) for row in rows], trees=trees)
 
 

@@ -1,6 +1,8 @@
-"""Streams of events: seeded ones with structure, and hypothesis strategies with everything that is hostile.
+"""Streams of events: seeded ones with structure, and hypothesis strategies with everything that is
+hostile.
 
-Every row has the bias, 1 in slot 0, as the decoder makes it. Classes are 0 … 4; binary learners get their parity.
+Every row has the bias, 1 in slot 0, as the decoder makes it. Classes are 0 … 4; binary learners get
+their parity.
 """
 
 import functools
@@ -11,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from learners.batch import NO_TREE, Batch, Trees
-from learners.dual.brackets import flattened
+from learners.kernel.tree_parser import flatten_tree
 
 CLASSES = 5
 """Labels in every stream, and room in every one_vs_rest."""
@@ -44,7 +46,9 @@ REFUSED_WEIGHTS = [1e51, 1e-51, 5e-324, 1e308]
 
 
 def seeded(seed, rows, dim=SMALL, *, hostile=False):
-    """Rows that can be learned to a degree, of columns with different units; class k appears after k ninths."""
+    """Rows that can be learned to a degree, of columns with different units; class k appears after
+    k ninths.
+    """
     rng = np.random.default_rng(seed)
     directions = rng.normal(size=(CLASSES, dim))
     units = 10.0 ** rng.uniform(-1, 1, dim)
@@ -80,33 +84,55 @@ def spoilt(rng, x, weight):
     return x, rng.choice(REFUSED_WEIGHTS)
 
 
-VALUES = st.one_of(st.floats(-10, 10), st.sampled_from(ODD_VALUES), st.sampled_from(ODD_VALUES + REFUSED_VALUES))
-IMPORTANCES = st.one_of(st.sampled_from(WEIGHTS), st.sampled_from(WEIGHTS + ODD_WEIGHTS + REFUSED_WEIGHTS))
+VALUES = st.one_of(
+    st.floats(-10, 10), st.sampled_from(ODD_VALUES), st.sampled_from(ODD_VALUES + REFUSED_VALUES)
+)
+IMPORTANCES = st.one_of(
+    st.sampled_from(WEIGHTS), st.sampled_from(WEIGHTS + ODD_WEIGHTS + REFUSED_WEIGHTS)
+)
 
 
 @st.composite
 def streams(draw, max_rows=8):
-    """Short streams of rows that may be anything that `Batch.validate` lets through, in one of the two dimensions."""
+    """Short streams of rows that may be anything that `Batch.validate` lets through, in one of the
+    two dimensions.
+    """
     dim = draw(st.sampled_from([SMALL, SPARSE]))
     features = st.dictionaries(st.integers(1, dim - 1), VALUES, max_size=5)
     events = draw(
-        st.lists(st.tuples(features, IMPORTANCES, st.integers(0, CLASSES - 1)), min_size=1, max_size=max_rows)
+        st.lists(
+            st.tuples(features, IMPORTANCES, st.integers(0, CLASSES - 1)),
+            min_size=1,
+            max_size=max_rows,
+        )
     )
-    rows = [([0, *sorted(row)], [1.0, *(row[slot] for slot in sorted(row))]) for row, _, _ in events]
+    rows = [
+        ([0, *sorted(row)], [1.0, *(row[slot] for slot in sorted(row))]) for row, _, _ in events
+    ]
     X = Batch.from_rows(rows, [weight for _, weight, _ in events]).validate(dim)
     return Stream(X, np.array([label for _, _, label in events]), dim)
 
 
 @functools.cache
 def drawn():
-    """Streams with places to cut and to halt them, the same in every run: drawing one costs more than learning it."""
+    """Streams with places to cut and to halt them, the same in every run: drawing one costs more
+    than learning it.
+    """
     found = []
     places = st.integers(0, MAX_ROWS)
 
-    @settings(max_examples=500, derandomize=True, database=None, deadline=None, suppress_health_check=[TOO_SLOW])
+    @settings(
+        max_examples=500,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=[TOO_SLOW],
+    )
     @given(streams(MAX_ROWS), st.lists(places, max_size=4), places)
     def draw(stream, cuts, place):
-        found.append(Drawn(stream, [min(cut, stream.X.size) for cut in cuts], min(place, stream.X.size)))
+        found.append(
+            Drawn(stream, [min(cut, stream.X.size) for cut in cuts], min(place, stream.X.size))
+        )
 
     draw()
     return found
@@ -131,7 +157,9 @@ def texts(rows):
 
 @functools.cache
 def trees(rows):
-    return Trees.joined([NO_TREE if text is None else flattened(text, 1000) for text in texts(rows)])
+    return Trees.concatenate(
+        [NO_TREE if text is None else flatten_tree(text, 1000) for text in texts(rows)]
+    )
 
 
 def with_trees(stream):
@@ -139,12 +167,12 @@ def with_trees(stream):
 
 
 def suited(learner, stream):
-    """The stream itself, with trees for who takes them; for a learner that refuses negative values, with four rows of
-    five made positive.
+    """The stream itself, with trees for who takes them; for a learner that refuses negative values,
+    with four rows of five made positive.
     """
-    if learner.takes_trees():
+    if learner.capabilities.takes_trees:
         return with_trees(stream)
-    if learner.takes_negative():
+    if learner.capabilities.takes_negative:
         return stream
     made = np.repeat(np.arange(stream.X.size) % 5 > 0, np.diff(stream.X.indptr))
     values = np.where(made, np.abs(stream.X.values), stream.X.values)

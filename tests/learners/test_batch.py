@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import streams
 
 from learners.batch import Batch
-from learners.kernels import ACCEPTED, NUMERIC, refusals
+from learners.jit import ACCEPTED, NUMERIC, row_refusals
+from tests.learners.streams import streams
+from tests.looped import looped
 
 some = settings(max_examples=40, derandomize=True, deadline=None)
 
@@ -16,7 +17,10 @@ ROWS = [([0, 2], [1.0, 5.0]), ([0], [1.0]), ([], []), ([0, 1, 3], [1.0, -2.0, 0.
 
 
 def rows_of(X):
-    return [(X.indices[a:b].tolist(), X.values[a:b].tolist()) for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
+    return [
+        (X.indices[a:b].tolist(), X.values[a:b].tolist())
+        for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)
+    ]
 
 
 def test_rows_come_back_as_they_were_put_in():
@@ -61,30 +65,63 @@ def floats(*values):
     return np.array(values, np.float64)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("change", "words"),
     [
         ({"indptr": ints(0, 2, 3, 6)}, "indptr must have 5 entries and start at 0"),
         ({"indptr": ints(1, 2, 3, 3, 6)}, "indptr must have 5 entries and start at 0"),
-        ({"indptr": ints(0, 2, 3, 3, 6).reshape(5, 1)}, "indptr must have 5 entries and start at 0"),
-        ({"indptr": ints(0, 3, 2, 3, 6)}, "indptr must not fall and must end at the number of entries"),
-        ({"indptr": ints(0, 2, 3, 3, 7)}, "indptr must not fall and must end at the number of entries"),
-        ({"indptr": ints(0, 2, 3, 3, 5)}, "indptr must not fall and must end at the number of entries"),
+        (
+            {"indptr": ints(0, 2, 3, 3, 6).reshape(5, 1)},
+            "indptr must have 5 entries and start at 0",
+        ),
+        (
+            {"indptr": ints(0, 3, 2, 3, 6)},
+            "indptr must be non-decreasing and end at the number of entries",
+        ),
+        (
+            {"indptr": ints(0, 2, 3, 3, 7)},
+            "indptr must be non-decreasing and end at the number of entries",
+        ),
+        (
+            {"indptr": ints(0, 2, 3, 3, 5)},
+            "indptr must be non-decreasing and end at the number of entries",
+        ),
         ({"values": floats(1, 5, 1, 1, -2)}, "6 indices for 5 values"),
         ({"indptr": np.array([0, 2, 3, 3, 6], np.int32)}, "expected int64 indptr, .* got .'int32'"),
-        ({"indices": ints(0, 2, 0, 0, 1, 3)}, "expected .* int32 indices, .* got .'int64', 'int64'"),
-        ({"values": np.ones(6, np.float32)}, "expected .* float64 values and weights, got .*'float32'"),
+        (
+            {"indices": ints(0, 2, 0, 0, 1, 3)},
+            "expected .* int32 indices, .* got .'int64', 'int64'",
+        ),
+        (
+            {"values": np.ones(6, np.float32)},
+            "expected .* float64 values and weights, got .*'float32'",
+        ),
         ({"weights": np.ones(4, np.int64)}, "expected .* float64 values and weights, got "),
         ({"indices": slots(0, 2, 0, 0, 1, DIM)}, "indices must be from 0 to 3"),
         ({"indices": slots(-1, 2, 0, 0, 1, 3)}, "indices must be from 0 to 3"),
-        ({"indices": slots(0, 2, 0, 0, 3, 1)}, "indices of a row must ascend, each slot at most once"),
-        ({"indices": slots(0, 2, 0, 0, 3, 3)}, "indices of a row must ascend, each slot at most once"),
-        ({"indices": slots(0, 0, 0, 0, 1, 3)}, "indices of a row must ascend, each slot at most once"),
-        ({"values": floats(1, np.nan, 1, 1, -2, 0)}, "values must be finite, weights finite and not negative"),
-        ({"values": floats(1, np.inf, 1, 1, -2, 0)}, "values must be finite, weights finite and not negative"),
-        ({"weights": floats(1, 1, 1, np.nan)}, "values must be finite, weights finite and not negative"),
-        ({"weights": floats(1, 1, 1, -np.inf)}, "values must be finite, weights finite and not negative"),
-        ({"weights": floats(1, 1, 1, -0.5)}, "values must be finite, weights finite and not negative"),
+        ({"indices": slots(0, 2, 0, 0, 3, 1)}, "indices of a row must ascend"),
+        ({"indices": slots(0, 2, 0, 0, 3, 3)}, "indices of a row must ascend"),
+        ({"indices": slots(0, 0, 0, 0, 1, 3)}, "indices of a row must ascend"),
+        (
+            {"values": floats(1, np.nan, 1, 1, -2, 0)},
+            "values must be finite, weights finite and not negative",
+        ),
+        (
+            {"values": floats(1, np.inf, 1, 1, -2, 0)},
+            "values must be finite, weights finite and not negative",
+        ),
+        (
+            {"weights": floats(1, 1, 1, np.nan)},
+            "values must be finite, weights finite and not negative",
+        ),
+        (
+            {"weights": floats(1, 1, 1, -np.inf)},
+            "values must be finite, weights finite and not negative",
+        ),
+        (
+            {"weights": floats(1, 1, 1, -0.5)},
+            "values must be finite, weights finite and not negative",
+        ),
     ],
 )
 def test_what_no_kernel_could_survive_is_refused(change, words):
@@ -93,7 +130,7 @@ def test_what_no_kernel_could_survive_is_refused(change, words):
         X.validate(DIM)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("values", "weight", "code"),
     [
         ([1.0, 9.9e49], 1.0, ACCEPTED),
@@ -115,4 +152,4 @@ def test_what_no_kernel_could_survive_is_refused(change, words):
 def test_rows_that_sums_cannot_take_are_refused(values, weight, code):
     good = ([0], [1.0])
     X = Batch.from_rows([good, (range(len(values)), values), good], [1.0, weight, 1.0])
-    assert refusals(X).tolist() == [ACCEPTED, code, ACCEPTED]
+    assert row_refusals(X).tolist() == [ACCEPTED, code, ACCEPTED]

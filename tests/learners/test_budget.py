@@ -1,16 +1,18 @@
-"""Events without end into a budget: the set never passes it, memory stays flat, a restart halfway changes nothing."""
+"""Events without end into a budget: the set never passes it, memory stays flat, a restart halfway
+changes nothing.
+"""
 
 import os
 
 import numpy as np
 import pytest
-from streams import SMALL, labels, seeded, suited
 
 from learners.registry import LEARNERS, kind_class, make
 from learners.state import flatten, restore, state_digest
 from tests.chaos.measuring import keep
 from tests.chaos.memory import rss_mb
 from tests.chaos.scale import CHAOS
+from tests.learners.streams import SMALL, labels, seeded, suited
 
 EVENTS, BUDGET = (1_000_000, 1_000) if CHAOS else (100_000, 200)
 BLOCK = 2_000
@@ -24,7 +26,9 @@ LONG = {"forgetron", "forgetron-tuned", "rbp"}
 
 
 class Stream:
-    """A block of hostile rows again and again, each time with other labels wrong, so that mistakes never end."""
+    """A block of hostile rows again and again, each time with other labels wrong, so that mistakes
+    never end.
+    """
 
     def __init__(self, learner):
         block = suited(learner, seeded(33, BLOCK, hostile=True))
@@ -58,11 +62,18 @@ def test_a_budget_takes_events_without_end(kind):
     assert most <= BUDGET
     assert room(state) == made
     assert growth < GROWTH_MB
-    assert learner.updates(state) >= (BUDGET if kind == "stoptron" else 10 * BUDGET), "it goes on learning"
+    assert learner.updates(state) >= (BUDGET if kind == "stoptron" else 10 * BUDGET), (
+        "it goes on learning"
+    )
     assert all(np.isfinite(array).all() for array in flatten(state).values())
     again = restore(learner.init(SMALL), saved)
     stream.draws.bit_generator.state = place
     for _ in range(BLOCKS // 2, BLOCKS):
         learner.learn(again, stream.X, stream.wrong())
     assert state_digest(again) == state_digest(state)
-    keep(f"{EVENTS:,} events into {kind}, budget {BUDGET:,}", stored=most, growth_mb=round(growth, 1), different=0)
+    keep(
+        f"{EVENTS:,} events into {kind}, budget {BUDGET:,}",
+        stored=most,
+        growth_mb=round(growth, 1),
+        different=0,
+    )

@@ -1,29 +1,51 @@
-"""The calibrator: the learners' laws bit for bit, probabilities that can be meant, and a curve checked by a formula."""
+"""The calibrator: the learners' laws bit for bit, probabilities that can be meant, and a curve
+checked by a formula.
+"""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.calibration import (
+from learners.evaluation.calibration import (
     BINS,
+    CELLS,
     FADING,
+    PRIOR,
+    _join,
     calibrate,
     calibration_error,
     fresh_calibration,
     probabilities,
-    restored_calibration,
+    read_curve,
+    restore_calibration,
 )
-from learners.isotonic import CELLS, PRIOR, _join, read
 from learners.state import flatten, state_digest
+from tests.looped import looped
 
-ODD = [0.0, -0.0, 1.0, 5e-324, -5e-324, 1e-300, 1e150, -1e150, 1.7e308, -1.7e308, 1.0 + 2**-52, np.inf, -np.inf]
+ODD = [
+    0.0,
+    -0.0,
+    1.0,
+    5e-324,
+    -5e-324,
+    1e-300,
+    1e150,
+    -1e150,
+    1.7e308,
+    -1.7e308,
+    1.0 + 2**-52,
+    np.inf,
+    -np.inf,
+]
 WEIGHTS = [1.0, 1.0, 1.0, 0.0, 1e-50, 1e50]
 some = settings(max_examples=60, derandomize=True, deadline=None)
 
 
 def stream(seed, events, classes, *, hostile=False):
-    """Labels, scores and weights; the scores tell something, drift, and are hostile now and then."""
+    """Labels, scores and weights; the scores tell something, drift, and are hostile now
+    and then.
+    """
     rng = np.random.default_rng(seed)
     if classes == 1:
         y = np.where(rng.random(events) < 0.3, 1.0, -1.0)
@@ -41,8 +63,13 @@ def stream(seed, events, classes, *, hostile=False):
     return y, scores, rng.choice(WEIGHTS, events)
 
 
-LONG = [stream(1, 5000, 1), stream(2, 3000, 1, hostile=True), stream(3, 3000, 4), stream(4, 700, 4, hostile=True)]
-every_stream = pytest.mark.parametrize("events", LONG, ids=["binary", "hostile", "classes", "hostile classes"])
+LONG = [
+    stream(1, 5000, 1),
+    stream(2, 3000, 1, hostile=True),
+    stream(3, 3000, 4),
+    stream(4, 700, 4, hostile=True),
+]
+every_stream = looped("events", LONG, ids=["binary", "hostile", "classes", "hostile classes"])
 
 
 @st.composite
@@ -70,7 +97,9 @@ def same(one, other):
 def passed(events, cuts=()):
     """Probabilities and digest after a pass in pieces."""
     calibration, ends = fresh_calibration(), [*sorted(cuts), len(events[0])]
-    found = [calibrate(calibration, *part(events, a, b)) for a, b in zip([0, *ends], ends, strict=False)]
+    found = [
+        calibrate(calibration, *part(events, a, b)) for a, b in zip([0, *ends], ends, strict=False)
+    ]
     return np.concatenate(found), state_digest(calibration)
 
 
@@ -122,11 +151,13 @@ def test_single_events_give_the_same(events):
 def again(calibration):
     """Saved and restored."""
     saved = {name: (a.tobytes(), a.dtype.str, a.shape) for name, a in flatten(calibration).items()}
-    return restored_calibration({n: np.frombuffer(raw, kind).reshape(shape) for n, (raw, kind, shape) in saved.items()})
+    return restore_calibration(
+        {n: np.frombuffer(raw, kind).reshape(shape) for n, (raw, kind, shape) in saved.items()}
+    )
 
 
 @every_stream
-@pytest.mark.parametrize("place", [0, 1, 33, 511, 650, 1387, 2700])
+@looped("place", [0, 1, 33, 511, 650, 1387, 2700])
 def test_a_restored_calibrator_goes_on_the_same(events, place):
     calibration, place = fresh_calibration(), min(place, len(events[0]))
     before = calibrate(calibration, *part(events, 0, place))
@@ -141,7 +172,9 @@ def test_a_restored_calibrator_goes_on_the_same(events, place):
 @given(states(), streams())
 def test_reading_writes_nothing(made, other):
     calibration, several = made
-    scores = other[1] if (other[1].ndim == 2) == several else ODD * np.ones((4 if several else 1, 1))
+    scores = (
+        other[1] if (other[1].ndim == 2) == several else ODD * np.ones((4 if several else 1, 1))
+    )
     scores = np.ascontiguousarray(scores if several == (scores.ndim == 2) else scores[0])
     before, wanted = state_digest(calibration), scores.copy()
     for array in flatten(calibration).values():
@@ -149,7 +182,10 @@ def test_reading_writes_nothing(made, other):
     found = probabilities(calibration, scores)
     assert state_digest(calibration) == before
     assert same(scores, wanted)
-    assert same(found, np.concatenate([probabilities(calibration, scores[t : t + 1]) for t in range(len(scores))]))
+    assert same(
+        found,
+        np.concatenate([probabilities(calibration, scores[t : t + 1]) for t in range(len(scores))]),
+    )
 
 
 @some
@@ -178,7 +214,7 @@ def test_hostile_scores_leave_a_state_that_can_be_restored(events):
     assert int(calibration.cells[0]) == CELLS
 
 
-@pytest.mark.parametrize("events", [LONG[1], LONG[3]], ids=["binary", "classes"])
+@looped("events", [LONG[1], LONG[3]], ids=["binary", "classes"])
 def test_only_events_of_weight_0_and_refused_ones_do_not_count(events):
     y, scores, weights = events
     unseen = np.isnan(scores) if scores.ndim == 1 else ~(scores > -np.inf).any(axis=1)
@@ -191,14 +227,16 @@ def test_only_events_of_weight_0_and_refused_ones_do_not_count(events):
     assert np.isnan(found).tolist() == unseen.tolist()
 
 
-@pytest.mark.parametrize("power", [-500, -3, 20, 400])
+@looped("power", [-500, -3, 20, 400])
 def test_the_unit_of_the_scores_does_not_matter(power):
     y, scores, weights = LONG[0]
     assert same(passed((y, scores * 2.0**power, weights))[0], passed(LONG[0])[0])
 
 
 def test_a_lead_is_the_best_score_minus_the_second():
-    scores = np.array([[-np.inf] * 3, [-np.inf, 2.0, -np.inf], [1.0, -np.inf, 4.5], [3.0, 3.0, 1.0]])
+    scores = np.array(
+        [[-np.inf] * 3, [-np.inf, 2.0, -np.inf], [1.0, -np.inf, 4.5], [3.0, 3.0, 1.0]]
+    )
     calibration = fresh_calibration()
     calibrate(calibration, np.array([0.0, 0.0, 2.0, 0.0]), scores, np.ones(4))
     assert calibration.score[:3].tolist() == [0.0, 2.0, 3.5]
@@ -206,7 +244,9 @@ def test_a_lead_is_the_best_score_minus_the_second():
 
 
 def test_the_curve_is_the_isotonic_regression_of_fading_rates():
-    """By the formula max over i ≤ k of min over j ≥ k of the rate of i … j, from the events themselves."""
+    """By the formula max over i ≤ k of min over j ≥ k of the rate of i … j, from the events
+    themselves.
+    """
     rng = np.random.default_rng(5)
     scores = rng.integers(0, CELLS, 9001).astype(np.float64)  # each a cell of its own
     hits = rng.random(9001) < (0.2 + scores / CELLS / 2)
@@ -218,8 +258,14 @@ def test_the_curve_is_the_isotonic_regression_of_fading_rates():
     hit = np.array([(kept * h)[s == k].sum() for k in range(CELLS)])
     rate = (hit.sum() + 0.5) / (mass.sum() + 1.0)
     mass, hit = mass + PRIOR, hit + PRIOR * rate
-    mean = {(i, j): hit[i : j + 1].sum() / mass[i : j + 1].sum() for i in range(CELLS) for j in range(i, CELLS)}
-    wanted = [max(min(mean[i, j] for j in range(k, CELLS)) for i in range(k + 1)) for k in range(CELLS)]
+    mean = {
+        (i, j): hit[i : j + 1].sum() / mass[i : j + 1].sum()
+        for i in range(CELLS)
+        for j in range(i, CELLS)
+    }
+    wanted = [
+        max(min(mean[i, j] for j in range(k, CELLS)) for i in range(k + 1)) for k in range(CELLS)
+    ]
     assert len(set(wanted)) < CELLS, "some are pooled"
     assert found[8992:] == pytest.approx([wanted[int(k)] for k in scores[8992:]], rel=1e-9)
 
@@ -248,7 +294,7 @@ def test_rounding_does_not_lift_the_curve_above_its_points():
     rng = np.random.default_rng(8)
     at = np.array([-1e150, 1.0])  # 0.5 is as far from the first as the second is
     for rates in np.sort(rng.random((20_000, 2)) ** 3, axis=1):
-        assert rates[0] <= read(2, at, rates, 0.5) <= rates[1]
+        assert rates[0] <= read_curve(2, at, rates, 0.5) <= rates[1]
 
 
 def test_rounding_does_not_put_a_joint_cell_beyond_its_two():
@@ -271,7 +317,7 @@ SHIFTS = {
 }
 
 
-@pytest.mark.parametrize("shift", SHIFTS.values(), ids=SHIFTS)
+@looped("shift", SHIFTS.values(), ids=SHIFTS)
 def test_a_shift_is_followed_within_some_thousand_events(shift):
     rng = np.random.default_rng(7)
     calibration = fresh_calibration()
@@ -323,11 +369,13 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize(("name", "change"), DAMAGE.values(), ids=DAMAGE)
+@looped(("name", "change"), DAMAGE.values(), ids=DAMAGE)
 def test_what_no_events_lead_to_is_refused(name, change):
     calibration = fresh_calibration()
     calibrate(calibration, *LONG[0])
     arrays = flatten(calibration)
-    restored_calibration(arrays)
-    with pytest.raises(ValueError, match="cannot be" if name != "rate" else "cannot be|this learner has"):
-        restored_calibration(arrays | {name: change(arrays[name])})
+    restore_calibration(arrays)
+    with pytest.raises(
+        ValueError, match="corrupt" if name != "rate" else "corrupt|this learner has"
+    ):
+        restore_calibration(arrays | {name: change(arrays[name])})

@@ -1,4 +1,6 @@
-"""The watch over inputs: the laws bit for bit, an oracle with scipy's tail, false alarms counted, shifts found."""
+"""The watch over inputs: the laws bit for bit, an oracle with scipy's tail, false alarms counted,
+shifts found.
+"""
 
 import hashlib
 import json
@@ -12,15 +14,33 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
-from damage import put
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
 from learners.batch import Batch
-from learners.drift.inputs import FEATURES, LABEL, LARGEST, PREDICTION, Inputs, Shift, restored_inputs
-from learners.drift.sketch import BINS, EDGES, NO_EDGE, SAMPLE, bin_of, differ, log_tail, set_edges
+from learners.drift.inputs import (
+    FEATURES,
+    LABEL,
+    LARGEST,
+    PREDICTION,
+    Inputs,
+    Shift,
+    restore_inputs,
+)
+from learners.drift.two_sample import (
+    BINS,
+    EDGES,
+    NO_EDGE,
+    SAMPLE,
+    bin_of,
+    differ,
+    log_tail,
+    set_edges,
+)
 from learners.state import flatten, state_digest
+from tests.learners.damage import put
+from tests.looped import looped
 
 SMALL = Inputs(features=6, window=40, reference=80, alpha=0.05)
 """Short lives: 248 events to the first comparison."""
@@ -31,13 +51,22 @@ some = settings(max_examples=40, derandomize=True, deadline=None)
 
 
 def stream(seed, events, *, hostile=False):
-    """Columns 1 … 3 and slots up to 40, of which the first met are watched; everything moves now and then."""
+    """Columns 1 … 3 and slots up to 40, of which the first met are watched; everything moves now
+    and then.
+    """
     rng = np.random.default_rng(seed)
     phase = np.cumsum(rng.random(events) < 1 / 300)
     rows = []
     for t in range(events):
-        columns = {1: rng.normal() + phase[t] % 3, 2: float(rng.random() < 0.2 + 0.6 * (phase[t] % 2)), 3: 7.0}
-        others = {int(j): rng.exponential() for j in 4 + rng.geometric(0.15, size=rng.integers(4)).clip(1, 36)}
+        columns = {
+            1: rng.normal() + phase[t] % 3,
+            2: float(rng.random() < 0.2 + 0.6 * (phase[t] % 2)),
+            3: 7.0,
+        }
+        others = {
+            int(j): rng.exponential()
+            for j in 4 + rng.geometric(0.15, size=rng.integers(4)).clip(1, 36)
+        }
         row = {j: x for j, x in (columns | others).items() if rng.random() < 0.9}
         if hostile:
             row = {j: float(rng.choice(ODD)) if rng.random() < 0.3 else x for j, x in row.items()}
@@ -48,7 +77,7 @@ def stream(seed, events, *, hostile=False):
 
 
 LONG = [stream(1, 3000), stream(2, 3000, hostile=True)]
-every_stream = pytest.mark.parametrize("events", LONG, ids=["plain", "hostile"])
+every_stream = looped("events", LONG, ids=["plain", "hostile"])
 
 
 def part(events, first, last):
@@ -61,7 +90,10 @@ def passed(events, cuts=(), config=SMALL, columns=COLUMNS):
     """Shifts with rows of the whole stream, and the state, after a pass in pieces."""
     state, ends, shifts = config.init(columns), [*sorted(cuts), events[1].size], []
     for first, last in zip([0, *ends], ends, strict=False):
-        shifts += [shift._replace(row=shift.row + first) for shift in config.watch(state, *part(events, first, last))]
+        shifts += [
+            shift._replace(row=shift.row + first)
+            for shift in config.watch(state, *part(events, first, last))
+        ]
     return shifts, state
 
 
@@ -69,7 +101,12 @@ def dense(values):
     """A batch of columns."""
     events, columns = values.shape
     slots = np.tile(np.arange(1, columns + 1, dtype=np.int32), events)
-    return Batch(np.arange(events + 1) * columns, slots, np.ascontiguousarray(values).ravel(), np.ones(events))
+    return Batch(
+        np.arange(events + 1) * columns,
+        slots,
+        np.ascontiguousarray(values).ravel(),
+        np.ones(events),
+    )
 
 
 def quiet(events):
@@ -81,16 +118,21 @@ def again(state, config=SMALL, columns=COLUMNS):
     """Saved and restored."""
     saved = {name: (a.tobytes(), a.dtype.str, a.shape) for name, a in flatten(state).items()}
     arrays = {n: np.frombuffer(raw, kind).reshape(shape) for n, (raw, kind, shape) in saved.items()}
-    return restored_inputs(config, columns, arrays)
+    return restore_inputs(config, columns, arrays)
 
 
 @every_stream
 def test_the_streams_have_shifts_of_every_kind(events):
-    assert {shift.series for shift in passed(events)[0]} >= {LABEL, PREDICTION, FEATURES, FEATURES + 1}
+    assert {shift.series for shift in passed(events)[0]} >= {
+        LABEL,
+        PREDICTION,
+        FEATURES,
+        FEATURES + 1,
+    }
 
 
 @every_stream
-@pytest.mark.parametrize("step", [1, 7, 127, 128, 249])
+@looped("step", [1, 7, 127, 128, 249])
 def test_any_cut_gives_the_same(events, step):
     shifts, state = passed(events)
     pieces, other = passed(events, range(step, events[1].size, step))
@@ -109,7 +151,7 @@ def test_any_cut_of_any_stream_gives_the_same(seed, cuts):
 
 
 @every_stream
-@pytest.mark.parametrize("place", [0, 1, 127, 128, 129, 207, 208, 247, 248, 1000, 2999])
+@looped("place", [0, 1, 127, 128, 129, 207, 208, 247, 248, 1000, 2999])
 def test_a_restored_watch_goes_on_the_same(events, place):
     shifts, state = passed(events)
     before, other = passed(part(events, 0, place))
@@ -123,7 +165,9 @@ def test_a_restored_watch_goes_on_the_same(events, place):
 def test_what_is_said_of_a_row_depends_on_no_later_one(events):
     shifts, _ = passed(events)
     place = shifts[len(shifts) // 2].row
-    assert passed(part(events, 0, place + 1))[0] == [shift for shift in shifts if shift.row <= place]
+    assert passed(part(events, 0, place + 1))[0] == [
+        shift for shift in shifts if shift.row <= place
+    ]
 
 
 @every_stream
@@ -161,33 +205,49 @@ def digests():
     return found
 
 
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="this run is interpreted: there is nothing to compare it with")
+@pytest.mark.skipif(
+    numba.config.DISABLE_JIT, reason="this run is interpreted: there is nothing to compare it with"
+)
 def test_interpreted_gives_the_same_bits():
     script = Path(__file__)
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(script.parents[2])}
-    run = subprocess.run([sys.executable, script], env=environment, stdout=subprocess.PIPE, check=True)
+    run = subprocess.run(
+        [sys.executable, script], env=environment, stdout=subprocess.PIPE, check=True
+    )
     assert json.loads(run.stdout) == digests()
 
 
 def oracle(values, config):
-    """Places, distances and PSIs of the alarms of one series, and the last PSI; from the values themselves."""
+    """Places, distances and PSIs of the alarms of one series, and the last PSI; from the values
+    themselves.
+    """
     alarms, psi, start, k, place = [], 0.0, 0, 1, SAMPLE + config.reference
     while place + config.window <= values.size:
         sample = values[start : start + SAMPLE]
-        quantiles = Counter(np.quantile(sample, np.arange(1, BINS) / BINS, method="inverted_cdf").tolist())
+        quantiles = Counter(
+            np.quantile(sample, np.arange(1, BINS) / BINS, method="inverted_cdf").tolist()
+        )
         below = {math.nextafter(q, -math.inf) for q, times in quantiles.items() if times > 1}
         edges = np.array(sorted(below | set(quantiles)))
         old = values[start + SAMPLE : start + SAMPLE + config.reference]
         new = values[place : place + config.window]
         m, n = old.size, new.size
-        counts = [np.bincount(np.searchsorted(edges, part), minlength=edges.size + 1) for part in (old, new)]
+        counts = [
+            np.bincount(np.searchsorted(edges, part), minlength=edges.size + 1)
+            for part in (old, new)
+        ]
         shares = (counts[0] + counts[1]) / (m + n)
         there = shares > 0
-        p, q = (counts[0][there] + shares[there]) / (m + 1), (counts[1][there] + shares[there]) / (n + 1)
+        p, q = (
+            (counts[0][there] + shares[there]) / (m + 1),
+            (counts[1][there] + shares[there]) / (n + 1),
+        )
         psi = float(((q - p) * np.log(q / p)).sum())
         pairs = {(int((old <= e).sum()), int((new <= e).sum())) for e in edges} - {(0, 0), (m, n)}
         tails = [
-            min(hypergeom.sf(b - 1, m + n, a + b, n), hypergeom.cdf(b, m + n, a + b, n)) * 2 * len(pairs)
+            min(hypergeom.sf(b - 1, m + n, a + b, n), hypergeom.cdf(b, m + n, a + b, n))
+            * 2
+            * len(pairs)
             for a, b in pairs
         ]
         place += n
@@ -213,7 +273,7 @@ def series_of(events, state):
         yield begun, whole[begun:, slot]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@looped("seed", range(5))
 def test_shifts_are_those_of_the_oracle(seed):
     events = stream(seed, 6000)
     shifts, state = passed(events)
@@ -222,13 +282,15 @@ def test_shifts_are_those_of_the_oracle(seed):
         alarms, psi = oracle(values, SMALL)
         found = [shift for shift in shifts if shift.series == series]
         assert [shift.row for shift in found] == [begun + place for place, _, _ in alarms]
-        assert [shift.distance for shift in found] == pytest.approx([distance for _, distance, _ in alarms])
+        assert [shift.distance for shift in found] == pytest.approx(
+            [distance for _, distance, _ in alarms]
+        )
         assert [shift.psi for shift in found] == pytest.approx([psi for _, _, psi in alarms])
         assert SMALL.psi(state)[series] == pytest.approx(psi)
     assert len(shifts) > 5
 
 
-@pytest.mark.parametrize("seed", range(4))
+@looped("seed", range(4))
 def test_the_order_of_shifts_is_that_of_rows_then_series(seed):
     shifts, _ = passed(stream(seed, 6000))
     assert [shift[:2] for shift in shifts] == sorted(shift[:2] for shift in shifts)
@@ -256,7 +318,7 @@ SAMPLES = {
 }
 
 
-@pytest.mark.parametrize(("sample", "wanted"), SAMPLES.values(), ids=SAMPLES)
+@looped(("sample", "wanted"), SAMPLES.values(), ids=SAMPLES)
 def test_edges_part_what_can_be_parted(sample, wanted):
     edges = np.empty(EDGES)
     set_edges(edges, np.random.default_rng(0).permutation(sample))
@@ -293,7 +355,7 @@ STATIONARY = {
     "never there": lambda rng, n: np.zeros(n) * rng.random(n),
     "huge": lambda rng, n: rng.choice([-1e100, 1e100, 1e-300], n),
 }
-every_world = pytest.mark.parametrize("draw", STATIONARY.values(), ids=STATIONARY)
+every_world = looped("draw", STATIONARY.values(), ids=STATIONARY)
 
 
 @every_world
@@ -313,7 +375,9 @@ def test_a_test_at_a_level_is_wrong_no_more_often(draw):
 
 
 def test_a_stationary_world_of_all_kinds_has_hardly_an_alarm():
-    """Labels and predictions are class numbers; alpha is 0.1, and 40 lives of 12,000 events are watched."""
+    """Labels and predictions are class numbers; alpha is 0.1, and 40 lives of 12,000 events are
+    watched.
+    """
     config, alarmed = Inputs(features=24, window=200, reference=800, alpha=0.1), 0
     for seed in range(40):
         rng = np.random.default_rng([9, seed])
@@ -326,18 +390,33 @@ def test_a_stationary_world_of_all_kinds_has_hardly_an_alarm():
 MOVES = {
     "mean": (lambda rng, n: rng.normal(size=n), lambda rng, n: 1.0 + rng.normal(size=n)),
     "spread": (lambda rng, n: rng.normal(size=n), lambda rng, n: 2.0 * rng.normal(size=n)),
-    "rate": (lambda rng, n: (rng.random(n) < 0.1) * 1.0, lambda rng, n: (rng.random(n) < 0.3) * 1.0),
-    "rare": (lambda rng, n: (rng.random(n) < 0.002) * 1.0, lambda rng, n: (rng.random(n) < 0.08) * 1.0),
+    "rate": (
+        lambda rng, n: (rng.random(n) < 0.1) * 1.0,
+        lambda rng, n: (rng.random(n) < 0.3) * 1.0,
+    ),
+    "rare": (
+        lambda rng, n: (rng.random(n) < 0.002) * 1.0,
+        lambda rng, n: (rng.random(n) < 0.08) * 1.0,
+    ),
     "first there": (lambda rng, n: 0 * rng.random(n), lambda rng, n: (rng.random(n) < 0.1) * 1.0),
-    "below a constant": (lambda rng, n: 1 + 0 * rng.random(n), lambda rng, n: 1 - (rng.random(n) < 0.1) * 1e-9),
+    "below a constant": (
+        lambda rng, n: 1 + 0 * rng.random(n),
+        lambda rng, n: 1 - (rng.random(n) < 0.1) * 1e-9,
+    ),
     "gone": (lambda rng, n: (rng.random(n) < 0.2) * 1.0, lambda rng, n: 0 * rng.random(n)),
-    "unit": (lambda rng, n: rng.exponential(size=n), lambda rng, n: 1e100 * rng.exponential(size=n)),
-    "classes": (lambda rng, n: rng.integers(0, 5, n) * 1.0, lambda rng, n: rng.choice([0, 1, 2, 4], n) * 1.0),
+    "unit": (
+        lambda rng, n: rng.exponential(size=n),
+        lambda rng, n: 1e100 * rng.exponential(size=n),
+    ),
+    "classes": (
+        lambda rng, n: rng.integers(0, 5, n) * 1.0,
+        lambda rng, n: rng.choice([0, 1, 2, 4], n) * 1.0,
+    ),
 }
 
 
-@pytest.mark.parametrize(("before", "after"), MOVES.values(), ids=MOVES)
-@pytest.mark.parametrize("seed", range(3))
+@looped(("before", "after"), MOVES.values(), ids=MOVES)
+@looped("seed", range(3))
 def test_what_moves_is_found_and_nothing_else(before, after, seed):
     rng, config = np.random.default_rng(seed), Inputs(features=10)
     values = rng.normal(size=(7000, 10))
@@ -348,7 +427,7 @@ def test_what_moves_is_found_and_nothing_else(before, after, seed):
     assert shifts[0].distance > 0.05
 
 
-@pytest.mark.parametrize("series", [LABEL, PREDICTION])
+@looped("series", [LABEL, PREDICTION])
 def test_rates_of_labels_and_predictions_are_watched(series):
     rng, config = np.random.default_rng(3), Inputs(features=0)
     said = [np.where(rng.random(8000) < 0.1, 1.0, -1.0) for _ in range(2)]
@@ -443,8 +522,16 @@ def test_an_absent_feature_is_0():
     assert state_digest(sparse[1]) == state_digest(full[1])
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"features": -1}, {"features": 1025}, {"window": 0}, {"reference": 1}, {"alpha": 0.0}, {"beta": 1}]
+@looped(
+    "wrong",
+    [
+        {"features": -1},
+        {"features": 1025},
+        {"window": 0},
+        {"reference": 1},
+        {"alpha": 0.0},
+        {"beta": 1},
+    ],
 )
 def test_what_makes_no_sense_is_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
@@ -506,41 +593,43 @@ def test_the_state_that_is_damaged_is_whole():
     again(state)
 
 
-@pytest.mark.parametrize(("name", "change"), DAMAGE.values(), ids=DAMAGE)
+@looped(("name", "change"), DAMAGE.values(), ids=DAMAGE)
 def test_what_no_events_lead_to_is_refused(name, change):
     arrays = flatten(damaged())
-    with pytest.raises(ValueError, match="cannot be"):
-        restored_inputs(SMALL, COLUMNS, arrays | {name: change(arrays[name])})
+    with pytest.raises(ValueError, match="corrupt checkpoint"):
+        restore_inputs(SMALL, COLUMNS, arrays | {name: change(arrays[name])})
 
 
 def test_what_is_of_no_slot_is_empty():
     arrays = flatten(SMALL.init(COLUMNS))
     for name, value in (("seen", 1), ("psi", 1.0)):
-        with pytest.raises(ValueError, match="cannot be"):
-            restored_inputs(SMALL, COLUMNS, arrays | {name: put(7, value)(arrays[name])})
+        with pytest.raises(ValueError, match="corrupt checkpoint"):
+            restore_inputs(SMALL, COLUMNS, arrays | {name: put(7, value)(arrays[name])})
 
 
-@pytest.mark.parametrize("other", [{"features": 5}, {"reference": 60}, {"window": 20}])
+@looped("other", [{"features": 5}, {"reference": 60}, {"window": 20}])
 def test_a_state_of_another_configuration_is_refused(other):
     config = SMALL.model_copy(update=other)
     _, state = passed(part(LONG[0], 0, 240))
-    with pytest.raises(ValueError, match=r"cannot be|this learner has"):
-        restored_inputs(config, COLUMNS, flatten(state))
-    with pytest.raises(ValueError, match="cannot be"):
-        restored_inputs(SMALL, COLUMNS + 1, flatten(state))
+    with pytest.raises(ValueError, match=r"corrupt checkpoint|this learner has"):
+        restore_inputs(config, COLUMNS, flatten(state))
+    with pytest.raises(ValueError, match="corrupt checkpoint"):
+        restore_inputs(SMALL, COLUMNS + 1, flatten(state))
 
 
 @some
 @given(st.data())
 def test_no_damage_that_is_let_through_does_harm(data):
-    """One number of one array is anything: it is refused, or the watch goes on and can be restored again."""
+    """One number of one array is anything: it is refused, or the watch goes on and can be restored
+    again.
+    """
     arrays = {name: array.copy() for name, array in flatten(damaged()).items()}
     array = arrays[data.draw(st.sampled_from(sorted(arrays)))]
     place = data.draw(st.integers(0, array.size - 1))
     floats = array.dtype == np.float64
     array.flat[place] = data.draw(st.floats() if floats else st.integers(-(2**63), 2**63 - 1))
     try:
-        state = restored_inputs(SMALL, COLUMNS, arrays)
+        state = restore_inputs(SMALL, COLUMNS, arrays)
     except ValueError:
         return
     SMALL.watch(state, *part(LONG[1], 0, 700))

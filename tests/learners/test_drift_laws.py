@@ -1,4 +1,6 @@
-"""What every detector must keep, bit for bit: the four laws, a beginning after each alarm, a rise that says whither."""
+"""What every detector must keep, bit for bit: the four laws, a beginning after each alarm, a rise
+that says whither.
+"""
 
 import json
 import os
@@ -10,18 +12,19 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
-from drift_digests import digests
-from drift_streams import EVERY, TWENTY, errors, name
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from learners.drift.detector import ALARM, NOTHING, WARNING
 from learners.drift.registry import DETECTORS, make_detector
 from learners.state import flatten, state_digest
+from tests.learners.drift_digests import digests
+from tests.learners.drift_streams import EVERY, TWENTY, errors, name
+from tests.looped import looped, looped_by
 
 SCRIPT = Path(__file__).with_name("drift_digests.py")
 some = settings(max_examples=40, derandomize=True, deadline=None)
-every_detector = pytest.mark.parametrize("detector", EVERY, ids=name)
+every_detector = looped_by("detector", EVERY, lambda detector: detector.kind, name)
 
 
 @st.composite
@@ -58,16 +61,18 @@ def test_later_values_and_cuts_change_nothing(detector, values, data):
 def test_save_and_restore_change_nothing(detector, values, data):
     state, cut = detector.init(), data.draw(st.integers(0, values.size))
     detector.watch(state, values[:cut])
-    back = detector.restored({key: array.copy() for key, array in flatten(state).items()})
+    back = detector.restore({key: array.copy() for key, array in flatten(state).items()})
     assert detector.score(back) == detector.score(state)
     assert same(detector.watch(back, values[cut:]), detector.watch(state, values[cut:]))
     assert state_digest(back) == state_digest(state)
 
 
 @every_detector
-@pytest.mark.parametrize("lie", [-1e18, -1, 7e17, 1e301, np.nan, np.inf], ids=str)
+@looped("lie", [-1e18, -1, 7e17, 1e301, np.nan, np.inf], ids=str)
 def test_a_state_that_cannot_be_is_refused_or_does_no_harm(detector, lie):
-    """One number of it is another; interpreted kernels look where they index, so this is run so in a process too."""
+    """One number of it is another; interpreted kernels look where they index, so this is run so in
+    a process too.
+    """
     state, refused = detector.init(), 0
     detector.watch(state, TWENTY["stationary"][:333])
     for key, array in flatten(state).items():
@@ -77,7 +82,7 @@ def test_a_state_that_cannot_be_is_refused_or_does_no_harm(detector, lie):
             arrays = {name: part.copy() for name, part in flatten(state).items()}
             arrays[key].reshape(-1)[place] = lie
             try:
-                odd = detector.restored(arrays)
+                odd = detector.restore(arrays)
             except ValueError:
                 refused += 1
                 continue
@@ -129,12 +134,15 @@ def test_a_state_is_of_a_few_sound_arrays_and_does_not_grow(detector):
     assert all(np.isfinite(array).all() for array in arrays.values())
 
 
-WORSE, BETTER = errors(1, (3_000, 0.1, 0.1), (3_000, 0.9, 0.9)), errors(2, (3_000, 0.9, 0.9), (3_000, 0.1, 0.1))
+WORSE, BETTER = (
+    errors(1, (3_000, 0.1, 0.1), (3_000, 0.9, 0.9)),
+    errors(2, (3_000, 0.9, 0.9), (3_000, 0.1, 0.1)),
+)
 UP = ["adwin", "ddm", "eddm", "hddm-a", "hddm-w", "page-hinkley", "kswin"]
 DOWN = ["adwin", "hddm-a:two_sided=true", "hddm-w:two_sided=true", "page-hinkley", "kswin"]
 
 
-@pytest.mark.parametrize(("spec", "values", "sign"), [(s, WORSE, 1) for s in UP] + [(s, BETTER, -1) for s in DOWN])
+@looped(("spec", "values", "sign"), [(s, WORSE, 1) for s in UP] + [(s, BETTER, -1) for s in DOWN])
 def test_a_large_change_is_found_and_its_rise_has_the_sign(spec, values, sign):
     detector = make_detector(spec)
     said, rise = detector.watch(detector.init(), values)
@@ -143,14 +151,14 @@ def test_a_large_change_is_found_and_its_rise_has_the_sign(spec, values, sign):
     assert 0.02 < sign * rise[3_000 + first] < 1.0
 
 
-@pytest.mark.parametrize("spec", ["ddm", "hddm-a", "hddm-w", "page-hinkley:mode=up"])
+@looped("spec", ["ddm", "hddm-a", "hddm-w", "page-hinkley:mode=up"])
 def test_those_of_one_side_are_silent_when_it_gets_better(spec):
     detector = make_detector(spec)
     said = detector.watch(detector.init(), BETTER).said
     assert not (said[3_000:] == ALARM).any()
 
 
-@pytest.mark.parametrize("kind", DETECTORS)
+@looped("kind", DETECTORS)
 def test_the_score_is_higher_before_an_alarm(kind):
     """In the last 10 values before one, twice as high as elsewhere and more."""
     detector, quiet, near = make_detector(kind), [], []
@@ -167,9 +175,11 @@ def test_the_score_is_higher_before_an_alarm(kind):
     assert np.mean(near) > 2 * np.mean(quiet)
 
 
-@pytest.mark.parametrize("kind", DETECTORS)
+@looped("kind", DETECTORS)
 def test_constant_streams(kind):
-    """No alarm; and the first error after a long time without is one of DDM alone, whose deviation was 0."""
+    """No alarm; and the first error after a long time without is one of DDM alone, whose deviation
+    was 0.
+    """
     detector = make_detector(kind)
     for value in (0.0, 1.0):
         said = detector.watch(detector.init(), np.full(5_000, value)).said
@@ -178,10 +188,14 @@ def test_constant_streams(kind):
     assert (said[-1] == ALARM) == (kind == "ddm")
 
 
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="this run is interpreted: there is nothing to compare it with")
+@pytest.mark.skipif(
+    numba.config.DISABLE_JIT, reason="this run is interpreted: there is nothing to compare it with"
+)
 def test_interpreted_gives_the_same_bits():
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(SCRIPT.parents[2])}
-    run = subprocess.run([sys.executable, SCRIPT], env=environment, stdout=subprocess.PIPE, check=True)
+    run = subprocess.run(
+        [sys.executable, SCRIPT], env=environment, stdout=subprocess.PIPE, check=True
+    )
     assert json.loads(run.stdout) == digests()
 
 
@@ -210,15 +224,14 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("spec", MISTAKES)
+@looped("spec", MISTAKES)
 def test_what_makes_no_sense_is_refused_in_words(spec):
     with pytest.raises(ValueError, match=MISTAKES[spec].replace("(", r"\(").replace("?", r"\?")):
         make_detector(spec)
 
 
-def test_every_kind_has_a_rule_and_a_file_of_its_own():
+def test_every_kind_has_a_rule():
     made = [make_detector(kind) for kind in DETECTORS]
     assert [detector.kind for detector in made] == list(DETECTORS)
-    assert len({type(detector).__module__ for detector in made}) == len(made)
     assert all(type(detector).rule for detector in made)
     assert {make_detector(detector.model_dump()) for detector in made} == set(made)

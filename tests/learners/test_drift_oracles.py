@@ -1,4 +1,6 @@
-"""The detectors against plain ones written from the papers, which keep every value: the same alarms and rises."""
+"""The detectors against plain ones written from the papers, which keep every value: the same alarms
+and rises.
+"""
 
 import importlib
 import math
@@ -6,16 +8,17 @@ import warnings
 
 import numpy as np
 import pytest
-from drift_streams import EVERY, errors, name
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles.drift_adwin import Oracle
 from scipy.stats import ks_2samp
 
 from learners.drift.adwin import _take
 from learners.drift.detector import ALARM, WARNING
-from learners.drift.kolmogorov import chance, critical, distance
+from learners.drift.kswin import critical_distance, distance, p_value
 from learners.drift.registry import DETECTORS, make_detector
+from tests.learners.drift_streams import EVERY, errors, name
+from tests.learners.oracles.drift_adwin import Oracle
+from tests.looped import looped
 
 STREAMS = {
     "abrupt": errors(1, (300, 0.1, 0.1), (200, 0.6, 0.6)),
@@ -27,7 +30,9 @@ STREAMS = {
 
 
 def oracle(detector):
-    module = importlib.import_module(f"oracles.drift_{detector.kind.replace('-', '_')}")
+    module = importlib.import_module(
+        f"tests.learners.oracles.drift_{detector.kind.replace('-', '_')}"
+    )
     return module.Oracle(**detector.model_dump(exclude={"kind"}))
 
 
@@ -40,21 +45,25 @@ def agreed(detector, values):
     return watched.said
 
 
-@pytest.mark.parametrize("detector", EVERY, ids=name)
-@pytest.mark.parametrize("stream", STREAMS)
+@looped("detector", EVERY, ids=name)
+@looped("stream", STREAMS)
 def test_a_detector_equals_its_oracle(detector, stream):
     agreed(detector, STREAMS[stream])
 
 
-@pytest.mark.parametrize("kind", DETECTORS)
+@looped("kind", DETECTORS)
 def test_the_streams_have_what_there_is_to_compare(kind):
     alike = [detector for detector in EVERY if detector.kind == kind]
-    said = np.concatenate([d.watch(d.init(), values).said for d in alike for values in STREAMS.values()])
+    said = np.concatenate(
+        [d.watch(d.init(), values).said for d in alike for values in STREAMS.values()]
+    )
     assert np.count_nonzero(said == ALARM) >= 10
-    assert np.count_nonzero(said == WARNING) >= (10 if kind in ("ddm", "eddm", "hddm-a", "hddm-w") else 0)
+    assert np.count_nonzero(said == WARNING) >= (
+        10 if kind in ("ddm", "eddm", "hddm-a", "hddm-w") else 0
+    )
 
 
-@pytest.mark.parametrize("kind", ["adwin", "hddm-a", "hddm-w", "page-hinkley", "kswin"])
+@looped("kind", ["adwin", "hddm-a", "hddm-w", "page-hinkley", "kswin"])
 def test_values_between_0_and_1_are_taken_too(kind):
     draws = np.random.default_rng(5)
     values = np.concatenate([draws.beta(2, 6, 250), draws.beta(6, 3, 200)])
@@ -65,12 +74,17 @@ def test_values_between_0_and_1_are_taken_too(kind):
 
 def test_a_longer_life_of_adwin_equals_its_oracle():
     """Long enough for rows of large buckets."""
-    values, detector = errors(6, (6_000, 0.2, 0.2), (1_000, 0.3, 0.3)), make_detector("adwin:delta=0.05")
+    values, detector = (
+        errors(6, (6_000, 0.2, 0.2), (1_000, 0.3, 0.3)),
+        make_detector("adwin:delta=0.05"),
+    )
     assert np.count_nonzero(agreed(detector, values) == ALARM) >= 1
 
 
 def test_adwin_looks_at_the_cut_after_the_newest_bucket_of_a_size():
-    """A program that stops one short of it has no cut at all where there is one bucket of each size."""
+    """A program that stops one short of it has no cut at all where there is one bucket of each
+    size.
+    """
     values, detector = np.repeat([0.0, 1.0], [64, 64]), make_detector("adwin:clock=1,M=1")
     slow = Oracle(**detector.model_dump(exclude={"kind"}), last_of_row=False)
     assert ALARM not in [slow.take(value)[0] for value in values.tolist()]
@@ -92,25 +106,29 @@ def test_adwin_with_no_row_left_begins_anew():
     assert counts[longest] == 0
 
 
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.lists(st.integers(0, 9), min_size=1, max_size=40))
+@given(
+    st.lists(st.integers(0, 9), min_size=1, max_size=40),
+    st.lists(st.integers(0, 9), min_size=1, max_size=40),
+)
 @settings(max_examples=150, derandomize=True, deadline=None)
 def test_the_kolmogorov_smirnov_test_is_scipys(one, other):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a chance of nearly 1 is rounded above it, and it says so
+        # A chance of nearly 1 is rounded above it, and it says so.
+        warnings.simplefilter("ignore", RuntimeWarning)
         wanted = ks_2samp(one, other, method="exact")
     h = distance(np.sort(np.array(one, float)), np.sort(np.array(other, float)))
     assert h / math.lcm(len(one), len(other)) == pytest.approx(wanted.statistic, abs=1e-12)
     if wanted.pvalue < 0.999:  # above, SciPy may fall back to the asymptotic formula
-        assert chance(len(one), len(other), h) == pytest.approx(wanted.pvalue, rel=1e-9)
+        assert p_value(len(one), len(other), h) == pytest.approx(wanted.pvalue, rel=1e-9)
     else:
-        assert 0.999 < chance(len(one), len(other), h) <= 1.0 + 1e-12
+        assert 0.999 < p_value(len(one), len(other), h) <= 1.0 + 1e-12
 
 
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (30, 30), (70, 30), (9, 5), (40, 13)])
-@pytest.mark.parametrize("alpha", [0.5, 0.05, 0.005, 1e-9])
+@looped(("n", "m"), [(1, 1), (30, 30), (70, 30), (9, 5), (40, 13)])
+@looped("alpha", [0.5, 0.05, 0.005, 1e-9])
 def test_the_critical_distance_is_the_first_that_is_rare_enough(n, m, alpha):
-    h, whole = critical(n, m, alpha), math.lcm(n, m)
-    assert chance(n, m, h - 1) > alpha
-    assert chance(n, m, h) <= alpha
+    h, whole = critical_distance(n, m, alpha), math.lcm(n, m)
+    assert p_value(n, m, h - 1) > alpha
+    assert p_value(n, m, h) <= alpha
     assert h <= whole + 1
-    assert chance(n, m, whole + 1) == 0.0
+    assert p_value(n, m, whole + 1) == 0.0

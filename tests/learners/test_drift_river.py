@@ -1,15 +1,17 @@
-"""The same twenty streams of errors through River's detectors: alarms at the same events, or the reason why not."""
+"""The same twenty streams of errors through River's detectors: alarms at the same events, or the
+reason why not.
+"""
 
 import functools
 
 import numpy as np
-import pytest
-from drift_streams import TWENTY, errors
 from river import drift
 
 from learners.drift.detector import ALARM, NOTHING, WARNING
-from learners.drift.kolmogorov import chance, critical
+from learners.drift.kswin import critical_distance, p_value
 from learners.drift.registry import DETECTORS, make_detector
+from tests.learners.drift_streams import TWENTY, errors
+from tests.looped import looped
 
 RIVER = {
     "adwin": drift.ADWIN,
@@ -26,10 +28,18 @@ OTHER = {
     "adwin:delta=0.1,clock=8,M=3,min_window=10,grace=50": drift.ADWIN(0.1, 8, 3, 10, 50),
     "ddm:warmup=100,warning=1.5,alarm=2.5": drift.binary.DDM(100, 1.5, 2.5),
     "eddm:warmup=50,alpha=0.9,beta=0.8": drift.binary.EDDM(50, 0.9, 0.8),
-    "hddm-a:alpha_d=0.01,alpha_w=0.05,two_sided=true": drift.binary.HDDMA(0.01, 0.05, two_sided_test=True),
-    "hddm-w:alpha_d=0.01,alpha_w=0.05,lam=0.1,two_sided=true": drift.binary.HDDMW(0.01, 0.05, 0.1, two_sided_test=True),
-    "page-hinkley:lam=20,delta=0.01,alpha=0.999,mode=up": drift.PageHinkley(30, 0.01, 20, 0.999, "up"),
-    "page-hinkley:lam=20,delta=0.01,alpha=0.999,mode=down": drift.PageHinkley(30, 0.01, 20, 0.999, "down"),
+    "hddm-a:alpha_d=0.01,alpha_w=0.05,two_sided=true": drift.binary.HDDMA(
+        0.01, 0.05, two_sided_test=True
+    ),
+    "hddm-w:alpha_d=0.01,alpha_w=0.05,lam=0.1,two_sided=true": drift.binary.HDDMW(
+        0.01, 0.05, 0.1, two_sided_test=True
+    ),
+    "page-hinkley:lam=20,delta=0.01,alpha=0.999,mode=up": drift.PageHinkley(
+        30, 0.01, 20, 0.999, "up"
+    ),
+    "page-hinkley:lam=20,delta=0.01,alpha=0.999,mode=down": drift.PageHinkley(
+        30, 0.01, 20, 0.999, "down"
+    ),
 }
 
 
@@ -46,7 +56,9 @@ def river_said(detector, values):
 @functools.cache
 def both(kind, stream):
     detector = make_detector(kind)
-    return detector.watch(detector.init(), TWENTY[stream]).said, river_said(RIVER[kind](), TWENTY[stream])
+    return detector.watch(detector.init(), TWENTY[stream]).said, river_said(
+        RIVER[kind](), TWENTY[stream]
+    )
 
 
 def test_every_detector_is_compared_on_twenty_streams():
@@ -54,29 +66,30 @@ def test_every_detector_is_compared_on_twenty_streams():
     assert len(TWENTY) == 20
 
 
-@pytest.mark.parametrize("stream", TWENTY)
-@pytest.mark.parametrize("kind", ALL_BUT_KSWIN)
+@looped("stream", TWENTY)
+@looped("kind", ALL_BUT_KSWIN)
 def test_alarms_are_at_the_same_events(kind, stream):
     ours, rivers = both(kind, stream)
     assert np.flatnonzero(ours == ALARM).tolist() == np.flatnonzero(rivers == ALARM).tolist()
 
 
-@pytest.mark.parametrize("kind", ALL_BUT_KSWIN)
+@looped("kind", ALL_BUT_KSWIN)
 def test_the_streams_have_alarms(kind):
     assert sum(np.count_nonzero(both(kind, stream)[0] == ALARM) for stream in TWENTY) >= 20
 
 
-@pytest.mark.parametrize("kind", ["ddm", "hddm-a", "hddm-w"])
-@pytest.mark.parametrize("stream", TWENTY)
+@looped("kind", ["ddm", "hddm-a", "hddm-w"])
+@looped("stream", TWENTY)
 def test_warnings_are_the_same_too(kind, stream):
     ours, rivers = both(kind, stream)
     assert ours.tolist() == rivers.tolist()
 
 
-@pytest.mark.parametrize("stream", TWENTY)
+@looped("stream", TWENTY)
 def test_eddm_forgets_a_warning_that_river_keeps(stream):
-    """At a new largest p′ + 2s′ the level is 1 and ours says nothing; River leaves its flag as it was until the next
-    error that is none: it warns at no other event that ours does not."""
+    """At a new largest p′ + 2s′ the level is 1 and ours says nothing; River leaves its flag as it
+    was until the next error that is none: it warns at no other event that ours does not.
+    """
     ours, rivers = both("eddm", stream)
     differ = np.flatnonzero(ours != rivers)
     assert (rivers[differ] == WARNING).all()
@@ -84,8 +97,8 @@ def test_eddm_forgets_a_warning_that_river_keeps(stream):
     assert (rivers[differ - 1] == WARNING).all(), "each is one that was kept"
 
 
-@pytest.mark.parametrize("spec", OTHER)
-@pytest.mark.parametrize("stream", ["there and back", "gradual, better", "many changes", "learning", "by turns"])
+@looped("spec", OTHER)
+@looped("stream", ["there and back", "gradual, better", "many changes", "learning", "by turns"])
 def test_so_with_other_parameters(spec, stream):
     detector = make_detector(spec)
     ours = detector.watch(detector.init(), TWENTY[stream]).said
@@ -116,16 +129,20 @@ KSWIN_STREAMS = {
     "gradual": errors(21, (300, 0.0, 0.0), (100, 0.0, 1.0), (300, 1.0, 1.0)),
     "very short": TWENTY["very short"],
     "none, then only": TWENTY["none, then only"][800:2_200],
-    "values": np.concatenate([np.random.default_rng(22).normal(mean, 1, 300) for mean in (0, 1, 3, 0)]),
+    "values": np.concatenate(
+        [np.random.default_rng(22).normal(mean, 1, 300) for mean in (0, 1, 3, 0)]
+    ),
 }
 
 
-@pytest.mark.parametrize("stream", KSWIN_STREAMS)
+@looped("stream", KSWIN_STREAMS)
 def test_kswin_differs_in_the_sample_and_its_level_alone(stream):
-    """River draws 30 of 70 older values for each test, anew and unseeded, so no other detector has its alarms. Given
-    all 70, and the chance that a test of 30 with 30 has at α = 0.005, River's has ours."""
+    """River draws 30 of 70 older values for each test, anew and unseeded, so no other detector has
+    its alarms. Given all 70, and the chance that a test of 30 with 30 has at α = 0.005, River's has
+    ours.
+    """
     values, detector = KSWIN_STREAMS[stream], make_detector("kswin")
-    level = chance(30, 30, critical(30, 30, detector.alpha))
+    level = p_value(30, 30, critical_distance(30, 30, detector.alpha))
     ours = np.flatnonzero(detector.watch(detector.init(), values).said == ALARM)
     rivers = np.flatnonzero(river_said(WholeKswin(alpha=level * (1 + 1e-9)), values) == ALARM)
     assert ours.tolist() == rivers.tolist()

@@ -1,38 +1,47 @@
-"""100,000 events, many of them hostile, through every learner and composition: the state stays finite and in bounds."""
+"""100,000 events, many of them hostile, through every learner and composition: the state stays
+finite and in bounds.
+"""
 
 import os
 
 import numpy as np
-import pytest
-from specs import built, leaf, name, specs
-from streams import CLASSES, SMALL, labels, seeded, suited
 
 from learners.batch import Batch
-from learners.kernels import ACCEPTED, LARGEST_WEIGHT
+from learners.jit import ACCEPTED, LARGEST_WEIGHT
 from learners.registry import LEARNERS, make
 from learners.state import flatten
+from tests.learners.specs import built, every_learner, leaf, specs
+from tests.learners.streams import CLASSES, SMALL, labels, seeded, suited
 
 EVENTS = 100_000
 BLOCK = 2_000
-CHAIN = {"kind": "scaled", "center": False, "base": {"kind": "one_vs_rest", "max_classes": CLASSES, "base": "pa1"}}
+CHAIN = {
+    "kind": "scaled",
+    "center": False,
+    "base": {"kind": "one_vs_rest", "max_classes": CLASSES, "base": "pa1"},
+}
 
 
 def chosen():
-    """Every learner and every composition once; `make chaos` takes them all together, which is 5·10⁷ events."""
+    """Every learner and every composition once; `make chaos` takes them all together, which is
+    5·10⁷ events.
+    """
     if os.environ.get("ONEPASS_ENDURANCE") == "all":
         return specs()
     around = [{"kind": "averaged", "base": "arow"}, {"kind": "selected", "base": "pa2"}, CHAIN]
     return [*(built(leaf(kind)) for kind in LEARNERS), *(make(spec) for spec in around)]
 
 
-@pytest.mark.parametrize("learner", chosen(), ids=name)
+@every_learner(chosen())
 def test_hostile_events_without_end(learner):
-    """Zero rows, 1e±300, all-equal features and a time of one class only, as `seeded` makes them, again and again."""
+    """Zero rows, 1e±300, all-equal features and a time of one class only, as `seeded` makes them,
+    again and again.
+    """
     state = learner.init(SMALL)
     blocks = EVENTS // BLOCK
     block = suited(learner, seeded(21, BLOCK, hostile=True))
     y = labels(learner, block)
-    refused = learner.refusals(block.X) != ACCEPTED
+    refused = learner.row_refusals(block.X) != ACCEPTED
     assert refused.any()
     one_class = np.full(y.size, y[0])
     for turn in range(blocks):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.evaluation import fresh_progress, report
+from learners.evaluation.progress import fresh_progress, report
 
 some = settings(max_examples=30, derandomize=True, deadline=None)
 
@@ -30,10 +30,18 @@ def test_a_binary_report_is_that_of_the_positive_class(events):
 
 @some
 @given(
-    st.lists(st.tuples(st.integers(0, 4), st.lists(st.sampled_from([-np.inf, -1.0, 0.0, 2.0]), min_size=5, max_size=5)))
+    st.lists(
+        st.tuples(
+            st.integers(0, 4),
+            st.lists(st.sampled_from([-np.inf, -1.0, 0.0, 2.0]), min_size=5, max_size=5),
+        )
+    )
 )
 def test_a_report_of_several_classes_is_the_mean_over_those_that_occur(events):
-    y, scores = np.array([float(e[0]) for e in events]), np.array([e[1] for e in events]).reshape(-1, 5)
+    y, scores = (
+        np.array([float(e[0]) for e in events]),
+        np.array([e[1] for e in events]).reshape(-1, 5),
+    )
     guesses = [-1 if max(row) == -np.inf else row.index(max(row)) for _, row in events]
     truth = list(zip(y.tolist(), guesses, strict=True))
     classes = {c for pair in truth for c in pair if c >= 0}

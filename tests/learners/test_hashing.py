@@ -1,14 +1,28 @@
-"""Slots of names: golden values, since they are part of the checkpoint format, and how well they spread."""
+"""Slots of names: golden values, since they are part of the checkpoint format, and how well they
+spread.
+"""
 
 import math
 import random
 
-import pytest
-
 from learners import hashing
 from learners.hashing import DENSE_COLUMNS, SlotTable
+from tests.looped import looped
 
-NAMES = ["", "a", "age", "Age", "country=DE", "free", "naïve", "日本語", "🙂", "\ud800", "a b\n", "x" * 300]
+NAMES = [
+    "",
+    "a",
+    "age",
+    "Age",
+    "country=DE",
+    "free",
+    "naïve",
+    "日本語",
+    "🙂",
+    "\ud800",
+    "a b\n",
+    "x" * 300,
+]
 
 GOLDEN = {
     10: [1, 257, 664, 324, 974, 970, 54, 959, 706, 644, 571, 884],
@@ -18,23 +32,25 @@ GOLDEN = {
         *(13925260, 251200072, 184930235, 168571935, 149495526, 231663836),
     ],
 }
-"""Slots of NAMES in a table without columns, by bits. A change here makes every stored model worthless."""
+"""Slots of NAMES in a table without columns, by bits. A change here makes every stored model
+worthless.
+"""
 
 
-@pytest.mark.parametrize("bits", GOLDEN)
+@looped("bits", GOLDEN)
 def test_slots_never_change(bits):
     table = SlotTable([], bits, bias=True)
-    assert [table.hashed(name) for name in NAMES] == GOLDEN[bits]
-    assert [table.hashed(name) for name in NAMES] == GOLDEN[bits], "remembered"
+    assert [table.hash_slot(name) for name in NAMES] == GOLDEN[bits]
+    assert [table.hash_slot(name) for name in NAMES] == GOLDEN[bits], "remembered"
 
 
 def test_hashed_slots_follow_the_columns():
     table = SlotTable(["age", "height"], 10, bias=True)
     assert table.columns == {"age": 1, "height": 2}
-    assert [table.hashed(name) for name in NAMES] == [slot + 2 for slot in GOLDEN[10]]
+    assert [table.hash_slot(name) for name in NAMES] == [slot + 2 for slot in GOLDEN[10]]
 
 
-@pytest.mark.parametrize(
+@looped(
     ("columns", "bits", "dim", "dense"),
     [
         (0, 0, 1, True),
@@ -50,10 +66,10 @@ def test_dimension(columns, bits, dim, dense):
     assert (table.dim, table.dense) == (dim, dense)
 
 
-@pytest.mark.parametrize("bits", [1, 10, 31])
+@looped("bits", [1, 10, 31])
 def test_every_slot_is_within_the_dimension_and_beyond_the_columns(bits):
     table = SlotTable(["age"], bits, bias=True)
-    slots = [table.hashed(f"f{i}") for i in range(2000)]
+    slots = [table.hash_slot(f"f{i}") for i in range(2000)]
     assert min(slots) >= 2
     assert max(slots) < table.dim
 
@@ -63,13 +79,15 @@ def words(count):
     return ["".join(rng.choices(letters, k=rng.randint(4, 12))) for _ in range(count)]
 
 
-@pytest.mark.parametrize("bits", [14, 18])
-@pytest.mark.parametrize("names", [[f"f{i}" for i in range(10_000)], words(10_000)], ids=["numbered", "words"])
+@looped("bits", [14, 18])
+@looped("names", [[f"f{i}" for i in range(10_000)], words(10_000)], ids=["numbered", "words"])
 def test_no_more_collisions_than_by_chance(names, bits):
-    """The number of slots taken by n names in m slots has a known mean and variance when each falls at random."""
+    """The number of slots taken by n names in m slots has a known mean and variance when each falls
+    at random.
+    """
     names = set(names)
     table = SlotTable([], bits, bias=True)
-    taken = len({table.hashed(name) for name in names})
+    taken = len({table.hash_slot(name) for name in names})
     n, m = len(names), 2**bits
     one_free, two_free = (1 - 1 / m) ** n, (1 - 2 / m) ** n
     variance = m * (m - 1) * two_free + m * one_free - (m * one_free) ** 2
@@ -80,7 +98,7 @@ def test_names_that_never_repeat_do_not_fill_the_memory(monkeypatch):
     monkeypatch.setattr(hashing, "REMEMBERED", 100)
     table, fresh = SlotTable([], 18, bias=True), SlotTable([], 18, bias=True)
     for i in range(1000):
-        slot = table.hashed(f"id={i}")
+        slot = table.hash_slot(f"id={i}")
         assert len(table._remembered) <= 100
         fresh._remembered.clear()
-        assert slot == fresh.hashed(f"id={i}")
+        assert slot == fresh.hash_slot(f"id={i}")

@@ -1,14 +1,25 @@
-"""The history: a bounded curve of a life of any length, against a list of everything that happened."""
+"""The history: a bounded curve of a life of any length, against a list of everything that
+happened.
+"""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.evaluation import fresh_progress
-from learners.history import MOST, NEAR, POINTS, fresh_history, latest, restored_history, whole
-from learners.quality import assess, fresh_quality
+from learners.evaluation.history import (
+    MOST,
+    NEAR,
+    POINTS,
+    fresh_history,
+    latest,
+    restore_history,
+    whole,
+)
+from learners.evaluation.progress import fresh_progress
+from learners.evaluation.quality import assess, fresh_quality
 from learners.state import flatten, state_digest
+from tests.looped import looped
 
 some = settings(max_examples=60, derandomize=True, deadline=None)
 LENGTHS = [
@@ -44,7 +55,10 @@ def stream(seed, events):
 
 def passed(rows, cuts=()):
     """The history after rows that were learned in pieces."""
-    parts, ends = (fresh_progress(), fresh_quality(0), fresh_history()), [*sorted(cuts), len(rows[0])]
+    parts, ends = (
+        (fresh_progress(), fresh_quality(0), fresh_history()),
+        [*sorted(cuts), len(rows[0])],
+    )
     for first, last in zip([0, *ends], ends, strict=False):
         assess(*parts, *(array[first:last] for array in rows))
     return parts[2]
@@ -71,7 +85,7 @@ LONG = stream(1, max(LENGTHS))
 ALL = everything(LONG)
 
 
-@pytest.mark.parametrize("length", LENGTHS)
+@looped("length", LENGTHS)
 def test_curves_are_points_of_what_happened(length):
     history = passed([array[:length] for array in LONG])
     life, near = whole(history), latest(history)
@@ -90,18 +104,20 @@ def test_curves_are_points_of_what_happened(length):
 @given(st.integers(0, 600), st.lists(st.integers(0, 600), max_size=5))
 def test_cuts_change_nothing(length, cuts):
     rows = [array[:length] for array in LONG]
-    assert state_digest(passed(rows, [min(cut, length) for cut in cuts])) == state_digest(passed(rows))
+    assert state_digest(passed(rows, [min(cut, length) for cut in cuts])) == state_digest(
+        passed(rows)
+    )
 
 
 def test_cuts_change_nothing_over_a_long_life():
     assert state_digest(passed(LONG, range(0, len(LONG[0]), 64))) == state_digest(passed(LONG))
 
 
-@pytest.mark.parametrize("length", LENGTHS)
+@looped("length", LENGTHS)
 def test_a_restored_history_goes_on_as_if_nothing_had_been(length):
     parts = fresh_progress(), fresh_quality(0), fresh_history()
     assess(*parts, *(array[:length] for array in LONG))
-    restored = restored_history(flatten(parts[2]))
+    restored = restore_history(flatten(parts[2]))
     assert state_digest(restored) == state_digest(parts[2])
     assess(*parts[:2], restored, *(array[length:] for array in LONG))
     assert state_digest(restored) == state_digest(passed(LONG))
@@ -146,20 +162,20 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize(("name", "change"), DAMAGE.values(), ids=DAMAGE)
+@looped(("name", "change"), DAMAGE.values(), ids=DAMAGE)
 def test_what_no_events_lead_to_is_refused(name, change):
     arrays = flatten(passed([array[:20_000] for array in LONG]))
-    restored_history(arrays)
-    with pytest.raises(ValueError, match=r"cannot be|this learner has"):
-        restored_history(arrays | {name: change(arrays[name])})
+    restore_history(arrays)
+    with pytest.raises(ValueError, match=r"corrupt checkpoint|this learner has"):
+        restore_history(arrays | {name: change(arrays[name])})
 
 
 def test_a_baseline_that_knew_the_first_event_is_refused():
     arrays = flatten(passed([array[:1000] for array in LONG]))
     for column in (2, 3):
         knew = {name: arrays[name] * (np.arange(4) != column) for name in ("life", "near")}
-        with pytest.raises(ValueError, match="cannot be"):
-            restored_history(arrays | knew)
+        with pytest.raises(ValueError, match="corrupt checkpoint"):
+            restore_history(arrays | knew)
 
 
 @some
@@ -170,13 +186,15 @@ def test_any_damage_is_refused_or_harmless(name, data):
     arrays = flatten(passed([array[:length] for array in LONG]))
     damaged = arrays[name].copy()
     place = data.draw(st.integers(0, damaged.size - 1))
-    damaged.flat[place] = data.draw(st.one_of(st.integers(-300, 300), st.integers(-(2**63), 2**63 - 1)))
+    damaged.flat[place] = data.draw(
+        st.one_of(st.integers(-300, 300), st.integers(-(2**63), 2**63 - 1))
+    )
     try:
-        history = restored_history(arrays | {name: damaged})
+        history = restore_history(arrays | {name: damaged})
     except ValueError:
         return
     assert len(whole(history)) <= POINTS
-    assert state_digest(restored_history(flatten(history))) == state_digest(history)
+    assert state_digest(restore_history(flatten(history))) == state_digest(history)
     events = int(history.marked[0])
     assess(fresh_progress(), fresh_quality(0), history, *(array[:600] for array in LONG))
     assert int(history.marked[0]) == events + 600

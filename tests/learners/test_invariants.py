@@ -1,4 +1,6 @@
-"""What each paper proves or promises of its rule, as properties. The table names the first of each kind."""
+"""What each paper proves or promises of its rule, as properties. The table names the first of each
+kind.
+"""
 
 import math
 
@@ -6,13 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from specs import FOLDING, composition_choices
-from streams import CLASSES, SMALL, labels, seeded
 
 from learners.batch import BIAS, Batch
 from learners.compose.scaled import LEARN
-from learners.outputs import predicted
+from learners.evaluation.progress import predict_labels
 from learners.registry import make
+from tests.learners.specs import FOLDING, composition_choices
+from tests.learners.streams import CLASSES, SMALL, labels, seeded
+from tests.looped import looped
 
 INVARIANTS = {
     "perceptron": "test_perceptron_keeps_its_mistake_bound",
@@ -40,7 +43,9 @@ def learn(learner, state, row, y, c=1.0):
 
 
 def one(row, c=1.0):
-    return Batch.from_rows([([BIAS, *sorted(row)], [1.0, *(row[slot] for slot in sorted(row))])], [c])
+    return Batch.from_rows(
+        [([BIAS, *sorted(row)], [1.0, *(row[slot] for slot in sorted(row))])], [c]
+    )
 
 
 def dense(row):
@@ -99,12 +104,22 @@ def test_pa2_ends_where_its_objective_is_least(row, y, C, c, history):
     w = weights(state)
     if y * s < 1:
         gradient = w - before - 2 * c * C * (1 - y * (w @ x)) * y * x
-        assert np.allclose(gradient, 0.0, atol=1e-9 * max(1.0, 2 * c * C) * np.abs(x).max() * (1 + abs(s)))
-        assert np.allclose(w, before + (1 - y * s) / (x @ x + 1 / (2 * c * C)) * y * x, rtol=1e-9, atol=1e-12)
+        assert np.allclose(
+            gradient, 0.0, atol=1e-9 * max(1.0, 2 * c * C) * np.abs(x).max() * (1 + abs(s))
+        )
+        assert np.allclose(
+            w, before + (1 - y * s) / (x @ x + 1 / (2 * c * C)) * y * x, rtol=1e-9, atol=1e-12
+        )
 
 
 @some
-@given(row=FEATURES, y=LABEL, kind=st.sampled_from(["pa", "pa1", "pa2"]), epsilon=PARAMETER, history=HISTORY)
+@given(
+    row=FEATURES,
+    y=LABEL,
+    kind=st.sampled_from(["pa", "pa1", "pa2"]),
+    epsilon=PARAMETER,
+    history=HISTORY,
+)
 def test_the_pa_family_is_passive_beyond_the_margin(row, y, kind, epsilon, history):
     learner = make({"kind": kind, "epsilon": epsilon})
     state = after(learner, history)
@@ -117,10 +132,12 @@ def test_the_pa_family_is_passive_beyond_the_margin(row, y, kind, epsilon, histo
 # The perceptron
 
 
-@pytest.mark.parametrize("margin", [0.05, 0.3])
-@pytest.mark.parametrize("seed", range(3))
+@looped("margin", [0.05, 0.3])
+@looped("seed", range(3))
 def test_perceptron_keeps_its_mistake_bound(seed, margin):
-    """Novikoff: on data that a unit vector separates by γ, no more than (R/γ)² mistakes, however long."""
+    """Novikoff: on data that a unit vector separates by γ, no more than (R/γ)² mistakes, however
+    long.
+    """
     rng = np.random.default_rng(seed)
     x = np.hstack([np.ones((4000, 1)), rng.normal(size=(4000, 4))])
     u = rng.normal(size=5)
@@ -134,7 +151,14 @@ def test_perceptron_keeps_its_mistake_bound(seed, margin):
 
 
 @some
-@given(row=FEATURES, y=LABEL, c=IMPORTANCE, eta=PARAMETER, bias=st.sampled_from(["feature", "r2"]), history=HISTORY)
+@given(
+    row=FEATURES,
+    y=LABEL,
+    c=IMPORTANCE,
+    eta=PARAMETER,
+    bias=st.sampled_from(["feature", "r2"]),
+    history=HISTORY,
+)
 def test_perceptron_moves_on_a_mistake_only(row, y, c, eta, bias, history):
     learner = make({"kind": "perceptron", "eta": eta, "bias": bias})
     state = after(learner, history)
@@ -160,10 +184,15 @@ def test_sgd_log_steps_down_the_gradient(row, y, c, eta0, history):
     assume(abs(before @ x) < 30)  # beyond, the loss is too flat for differences
     learn(learner, state, row, y, c)
     h = 1e-6
-    gradient = [(loss(before + h * e, x, y) - loss(before - h * e, x, y)) / (2 * h) for e in np.eye(SMALL)]
+    gradient = [
+        (loss(before + h * e, x, y) - loss(before - h * e, x, y)) / (2 * h) for e in np.eye(SMALL)
+    ]
     rate = c * eta0 / (1 + k / 50)
     assert np.allclose(
-        weights(state) - before, -rate * np.array(gradient), rtol=1e-5, atol=1e-6 * rate * np.abs(x).max()
+        weights(state) - before,
+        -rate * np.array(gradient),
+        rtol=1e-5,
+        atol=1e-6 * rate * np.abs(x).max(),
     )
 
 
@@ -207,14 +236,18 @@ def test_avg_is_the_mean_over_events_and_vote_over_those_that_moved_nothing():
     base = make("pa1:C=0.3")
     y, state = labels(base, stream), base.init(SMALL)
     kept = {"avg": [], "vote": []}
-    states = {mode: make({"kind": "averaged", "mode": mode, "base": base}).init(SMALL) for mode in kept}
+    states = {
+        mode: make({"kind": "averaged", "mode": mode, "base": base}).init(SMALL) for mode in kept
+    }
     for t in range(stream.X.size):
         event, before = stream.X.rows(t, t + 1), weights(state)
         for mode, averaged in states.items():
             answer = np.mean(kept[mode], axis=0) if kept[mode] else before
             x = np.zeros(SMALL)
             x[event.indices] = event.values
-            got = make({"kind": "averaged", "mode": mode, "base": base}).learn(averaged, event, y[t : t + 1])
+            got = make({"kind": "averaged", "mode": mode, "base": base}).learn(
+                averaged, event, y[t : t + 1]
+            )
             assert got[0] == pytest.approx(answer @ x, rel=1e-10, abs=1e-10)
         base.learn(state, event, y[t : t + 1])
         if event.weights[0] > 0:
@@ -243,19 +276,21 @@ def test_the_mean_of_weights_that_shrink_fast_counts_every_event():
 # One-vs-rest
 
 
-@pytest.mark.parametrize("base", ["pa1", "perceptron", "sgd-log", "averaged:base=pa"])
+@looped("base", ["pa1", "perceptron", "sgd-log", "averaged:base=pa"])
 def test_the_first_event_of_a_class_is_an_error(base):
     learner = make({"kind": "one_vs_rest", "max_classes": CLASSES, "base": base})
     stream = seeded(9, 120)
     state = learner.init(SMALL)
     scores = learner.learn(state, stream.X, stream.classes.astype(float))
     seen = set()
-    for guess, row, label, c in zip(predicted(scores), scores, stream.classes, stream.X.weights, strict=True):
+    for guess, row, label, c in zip(
+        predict_labels(scores), scores, stream.classes, stream.X.weights, strict=True
+    ):
         assert set(np.flatnonzero(row > -np.inf)) == seen
         assert label in seen or guess != label
         seen |= {label} if c > 0 else set()
     assert len(seen) == CLASSES
-    assert predicted(scores[:1]).tolist() == [-1]
+    assert predict_labels(scores[:1]).tolist() == [-1]
 
 
 def test_one_vs_rest_answers_as_binary_learners_of_one_class_each():
@@ -271,9 +306,15 @@ def test_one_vs_rest_answers_as_binary_learners_of_one_class_each():
 
 
 def test_the_first_class_wins_a_tie():
-    assert predicted(np.array([[1.0, 2.0, 2.0], [0.0, 0.0, -np.inf], [-np.inf, -np.inf, -3.0]])).tolist() == [1, 0, 2]
-    assert predicted(np.full((1, 3), -np.inf)).tolist() == [-1]
-    assert predicted(np.array([0.0, -0.0, -1e-300, 5.0])).tolist() == [1, 1, -1, 1]
+    assert predict_labels(
+        np.array([[1.0, 2.0, 2.0], [0.0, 0.0, -np.inf], [-np.inf, -np.inf, -3.0]])
+    ).tolist() == [
+        1,
+        0,
+        2,
+    ]
+    assert predict_labels(np.full((1, 3), -np.inf)).tolist() == [-1]
+    assert predict_labels(np.array([0.0, -0.0, -1e-300, 5.0])).tolist() == [1, 1, -1, 1]
 
 
 # Scaling
@@ -287,11 +328,15 @@ class Passing:
         self.state = self.learner.init(SMALL)
 
     def values(self, row, c=1.0):
-        scaled = self.learner._scaled(self.state, one(row, c), LEARN)
+        scaled = self.learner._scale_rows(self.state, one(row, c), LEARN)
         return dict(zip(scaled.indices.tolist(), scaled.values.tolist(), strict=True))
 
 
-COLUMN = st.lists(st.one_of(st.floats(-1e3, 1e3), st.sampled_from([0.0, 1e40, -1e-40, 7.0])), min_size=1, max_size=30)
+COLUMN = st.lists(
+    st.one_of(st.floats(-1e3, 1e3), st.sampled_from([0.0, 1e40, -1e-40, 7.0])),
+    min_size=1,
+    max_size=30,
+)
 
 
 @some
@@ -303,7 +348,7 @@ def test_no_centred_value_is_beyond_its_bound(column):
         assert abs(values[1]) <= (k - 1) / math.sqrt(k) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("center", [True, False])
+@looped("center", [True, False])
 def test_the_first_event_and_columns_without_variance_are_0_and_the_bias_is_untouched(center):
     scaler = Passing(center)
     for x in (0.1, 0.1, 0.1, 0.3):
@@ -329,7 +374,7 @@ def test_absent_features_count_as_zeros(column, center):
     assert eager.state.spread[1] == pytest.approx(everything.var() * k, rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.parametrize("choice", composition_choices("scaled"), ids=str)
+@looped("choice", composition_choices("scaled"), ids=str)
 def test_an_event_is_counted_once_whatever_its_importance(choice):
     rows = seeded(11, 30)
     learner = make({**choice, "base": "pa"})

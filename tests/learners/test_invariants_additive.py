@@ -1,4 +1,6 @@
-"""What is proved or promised of ROMMA, the L2-regularised PAs, NORMA and the dual SVM, as properties."""
+"""What is proved or promised of ROMMA, the L2-regularised PAs, NORMA and the dual SVM, as
+properties.
+"""
 
 import math
 
@@ -7,12 +9,13 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
-from streams import SMALL, labels, seeded
 
 from learners.batch import BIAS, Batch
+from learners.evaluation.progress import predict_labels
 from learners.learner import Memory
-from learners.outputs import predicted
 from learners.registry import make
+from tests.learners.streams import SMALL, labels, seeded
+from tests.looped import looped
 
 INVARIANTS = {
     "romma": "test_romma_meets_its_two_constraints",
@@ -38,7 +41,9 @@ def learn(learner, state, row, y, c=1.0):
 
 
 def one(row, c=1.0):
-    return Batch.from_rows([([BIAS, *sorted(row)], [1.0, *(row[slot] for slot in sorted(row))])], [c])
+    return Batch.from_rows(
+        [([BIAS, *sorted(row)], [1.0, *(row[slot] for slot in sorted(row))])], [c]
+    )
 
 
 def bare(*rows):
@@ -110,8 +115,8 @@ def test_romma_meets_its_two_constraints(row, y, aggressive, history):
     assert state.length[0] == pytest.approx(w @ w, rel=1e-9)
 
 
-@pytest.mark.parametrize("aggressive", [False, True])
-@pytest.mark.parametrize("seed", range(3))
+@looped("aggressive", [False, True])
+@looped("seed", range(3))
 def test_romma_keeps_the_mistake_bound_of_the_perceptron(seed, aggressive):
     """And its norm only grows, up to that of any weights which separate the rows by 1."""
     x, y, u, R = separable(seed)
@@ -127,9 +132,11 @@ def test_romma_keeps_the_mistake_bound_of_the_perceptron(seed, aggressive):
         assert learner.updates(state) == mistakes
 
 
-@pytest.mark.parametrize("aggressive", [False, True])
+@looped("aggressive", [False, True])
 def test_romma_knows_its_length_however_long_it_gets(aggressive):
-    """On noise its norm grows for ever; the weights are shortened, and the labels stay those of exact arithmetic."""
+    """On noise its norm grows for ever; the weights are shortened, and the labels stay those of
+    exact arithmetic.
+    """
     x, y = noisy(1, rows=6000)
     learner = make({"kind": "romma", "aggressive": aggressive})
     state, shortened, length, w = learner.init(6), 0, 0.0, np.zeros(6)
@@ -140,11 +147,13 @@ def test_romma_knows_its_length_however_long_it_gets(aggressive):
         w, length = weights(state), state.length[0]
         assert length == pytest.approx(w @ w, rel=1e-9)
     assert shortened >= 2
-    assert learner.dropped(state) == 0
+    assert learner.dropped_updates(state) == 0
 
 
 def test_romma_stays_with_the_direction_when_it_shortens():
-    """One state is long enough to be shortened, the other a little shorter: the same but for a factor."""
+    """One state is long enough to be shortened, the other a little shorter: the same but for a
+    factor.
+    """
     x, y = noisy(2, rows=300)
     learner = make("averaged:mode=avg,base=romma")
     far, near = learner.init(6), learner.init(6)
@@ -155,12 +164,14 @@ def test_romma_stays_with_the_direction_when_it_shortens():
     scores = [learner.learn(state, bare(*x[1:]), y[1:]) for state in (far, near)]
     factor = weights(far)[0] / weights(near)[0]
     assert factor < 1e4
-    assert np.array_equal(predicted(scores[0]), predicted(scores[1]))
+    assert np.array_equal(predict_labels(scores[0]), predict_labels(scores[1]))
     assert np.allclose(weights(far), factor * weights(near), rtol=1e-9)
-    assert np.allclose(learner.scores(far, bare(*x)), factor * learner.scores(near, bare(*x)), rtol=1e-9)
+    assert np.allclose(
+        learner.scores(far, bare(*x)), factor * learner.scores(near, bare(*x)), rtol=1e-9
+    )
 
 
-@pytest.mark.parametrize("aggressive", [False, True])
+@looped("aggressive", [False, True])
 def test_romma_starts_anew_where_both_constraints_cannot_hold(aggressive):
     learner = make({"kind": "romma", "aggressive": aggressive})
     state = learner.init(3)
@@ -174,24 +185,29 @@ def test_aggressive_romma_lets_the_old_constraint_go_where_it_holds_by_itself():
     learner = make("romma:aggressive=true")
     state = learner.init(2)
     learner.learn(state, bare([10.0, 0.0]), np.array([1.0]))
-    assert learner.learn(state, bare([1.0, 1.0]), np.array([1.0]))[0] == pytest.approx(0.1)  # ≥ ‖x‖²‖w‖² = 0.02
+    # ≥ ‖x‖²‖w‖² = 0.02.
+    assert learner.learn(state, bare([1.0, 1.0]), np.array([1.0]))[0] == pytest.approx(0.1)
     assert np.allclose(weights(state), [0.5, 0.5])
 
 
-@pytest.mark.parametrize("share", [0.01, 0.5, 0.999])
+@looped("share", [0.01, 0.5, 0.999])
 def test_aggressive_romma_wants_the_whole_margin(share):
     learner = make("romma:aggressive=true")
     state = learner.init(2)
     learner.learn(state, bare([3.0, 4.0]), np.array([1.0]))
     learner.learn(state, bare([share * 3.0, share * 4.0]), np.array([1.0]))
-    assert learner.scores(state, bare([share * 3.0, share * 4.0]))[0] == pytest.approx(1.0, rel=1e-12)
+    assert learner.scores(state, bare([share * 3.0, share * 4.0]))[0] == pytest.approx(
+        1.0, rel=1e-12
+    )
 
 
 # L2-regularised PA
 
 
 def step(learner, state, row, y):
-    """One event: weights before and after, the row and its score; hypothesis drops the example if nothing moved."""
+    """One event: weights before and after, the row and its score; hypothesis drops the example if
+    nothing moved.
+    """
     before, updates = weights(state), learner.updates(state)
     s = learn(learner, state, row, y)
     expected = y * s <= 0 if learner.update_on == "mistake" else y * s < 1
@@ -211,10 +227,12 @@ def test_pa_l2obj_ends_where_its_objective_is_least(row, y, alpha, update_on, hi
     assert y * (w @ x) == pytest.approx(1.0, rel=1e-9)
     tau = (1 - y * s + alpha) / (x @ x)
     assert tau > 0
-    assert np.allclose(w - before + alpha * w, tau * y * x, rtol=1e-9, atol=1e-9 * np.abs(before).max() + 1e-12)
+    assert np.allclose(
+        w - before + alpha * w, tau * y * x, rtol=1e-9, atol=1e-9 * np.abs(before).max() + 1e-12
+    )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@looped("seed", range(3))
 def test_pa_l2obj_keeps_its_mistake_bound(seed):
     """Theorem 3.1 with a concept that stands still: m ≤ D²/((1 − α²)/R² − αD²/(2 + α))."""
     x, y, D, R = separable(seed, margin=1.0)
@@ -228,11 +246,17 @@ def test_pa_l2obj_keeps_its_mistake_bound(seed):
 
 
 def problem(seed, feasible):
-    """Weights within a ball, a row and a label that they get wrong or barely right; whether the margin is in reach."""
+    """Weights within a ball, a row and a label that they get wrong or barely right; whether the
+    margin is in reach.
+    """
     rng = np.random.default_rng(seed)
     beta = 10.0 ** rng.uniform(-1, 1)
     x = rng.normal(size=5)
-    x *= (10.0 ** rng.uniform(0.01, 1.5) if feasible else 10.0 ** rng.uniform(-1.5, 0)) / beta / np.linalg.norm(x)
+    x *= (
+        (10.0 ** rng.uniform(0.01, 1.5) if feasible else 10.0 ** rng.uniform(-1.5, 0))
+        / beta
+        / np.linalg.norm(x)
+    )
     w = rng.normal(size=5)
     w *= beta * rng.choice([0.0, 0.3, 0.99, 1.0]) / max(np.linalg.norm(w), 1e-9)
     y = 1.0 if w @ x <= 0 else -1.0
@@ -263,7 +287,11 @@ def test_pa_l2_ends_where_a_general_solver_does(seed):
         y * x / (x @ x) / unit,
         jac=lambda w: w - old / unit,
         constraints=[
-            {"type": "ineq", "fun": lambda w: y * (w @ x) * unit - 1, "jac": lambda _: y * x * unit},
+            {
+                "type": "ineq",
+                "fun": lambda w: y * (w @ x) * unit - 1,
+                "jac": lambda _: y * x * unit,
+            },
             {"type": "ineq", "fun": lambda w: (beta / unit) ** 2 - w @ w, "jac": lambda w: -2 * w},
         ],
         method="SLSQP",
@@ -275,7 +303,9 @@ def test_pa_l2_ends_where_a_general_solver_does(seed):
 @some
 @given(seed=st.integers(0, 10**6))
 def test_pa_l2_meets_the_conditions_of_its_optimum(seed):
-    """KKT: w·Z = w_t + τ·y·x with Z ≥ 1 and τ ≥ 0, on the margin, within the ball, on its surface if Z > 1."""
+    """KKT: w·Z = w_t + τ·y·x with Z ≥ 1 and τ ≥ 0, on the margin, within the ball, on its surface
+    if Z > 1.
+    """
     beta, old, x, y = problem(seed, feasible=True)
     w = stepped(beta, old, x, y)
     assert y * (w @ x) == pytest.approx(1.0, rel=1e-9)
@@ -283,7 +313,11 @@ def test_pa_l2_meets_the_conditions_of_its_optimum(seed):
     # The component of both across x gives Z, the one along it τ.
     across = old - (old @ x) / (x @ x) * x
     across_now = w - (w @ x) / (x @ x) * x
-    Z = 1.0 if np.linalg.norm(across) < 1e-9 * beta else np.linalg.norm(across) / np.linalg.norm(across_now)
+    Z = (
+        1.0
+        if np.linalg.norm(across) < 1e-9 * beta
+        else np.linalg.norm(across) / np.linalg.norm(across_now)
+    )
     assert Z >= 1 - 1e-9
     assert (Z - y * (old @ x)) >= 0
     assert np.allclose(Z * across_now, across, rtol=1e-9, atol=1e-9 * beta)
@@ -299,12 +333,18 @@ def test_pa_l2_takes_the_least_loss_where_the_margin_is_out_of_reach(seed):
 
 
 def test_pa_l2_takes_the_one_point_there_is_where_the_margin_touches_the_ball():
-    assert np.allclose(stepped(0.5, np.array([0.3, -0.4]), np.array([0.0, 2.0]), 1.0), [0.0, 0.5], rtol=1e-12)
+    assert np.allclose(
+        stepped(0.5, np.array([0.3, -0.4]), np.array([0.0, 2.0]), 1.0), [0.0, 0.5], rtol=1e-12
+    )
 
 
 @some
 @given(rows=st.lists(st.tuples(FEATURES, LABEL), max_size=30), beta=PARAMETER, update_on=UPDATE_ON)
-@example(rows=[({1: 50.0}, 1.0), ({1: 50.0}, -1.0), ({}, 1.0), ({1: 1e-40}, -1.0)], beta=0.03, update_on="margin")
+@example(
+    rows=[({1: 50.0}, 1.0), ({1: 50.0}, -1.0), ({}, 1.0), ({1: 1e-40}, -1.0)],
+    beta=0.03,
+    update_on="margin",
+)
 def test_pa_l2_never_leaves_its_ball(rows, beta, update_on):
     learner = make({"kind": "pa-l2", "beta": beta, "update_on": update_on})
     state = learner.init(SMALL)
@@ -324,7 +364,7 @@ def test_pa_l2_does_not_leave_its_ball_in_a_long_run():
         assert state.length[0] == pytest.approx(learner.norm(state) ** 2, rel=1e-10)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@looped("seed", range(3))
 def test_pa_l2_keeps_its_mistake_bound(seed):
     """Theorem 3.2 with a concept that stands still: no more than (R·D)² mistakes if D < β."""
     x, y, D, R = separable(seed)
@@ -334,17 +374,19 @@ def test_pa_l2_keeps_its_mistake_bound(seed):
     assert 0 < learner.updates(state) <= (R * D) ** 2
 
 
-@pytest.mark.parametrize("spec", ["pa-l2obj:alpha=0.3", "pa-l2:beta=2"])
+@looped("spec", ["pa-l2obj:alpha=0.3", "pa-l2:beta=2"])
 def test_a_rotation_of_the_rows_changes_no_score(spec):
     """Lemma 3.3."""
     x, y = noisy(4, rows=200)
     rotation = np.linalg.qr(np.random.default_rng(5).normal(size=(6, 6)))[0]
     learner = make(spec)
     scores = learner.learn(learner.init(6), bare(*x), y)
-    assert np.allclose(learner.learn(learner.init(6), bare(*(x @ rotation)), y), scores, rtol=1e-9, atol=1e-9)
+    assert np.allclose(
+        learner.learn(learner.init(6), bare(*(x @ rotation)), y), scores, rtol=1e-9, atol=1e-9
+    )
 
 
-@pytest.mark.parametrize("spec", ["romma", "pa-l2obj", "pa-l2"])
+@looped("spec", ["romma", "pa-l2obj", "pa-l2"])
 def test_a_kept_norm_is_computed_afresh_after_so_many_updates(spec):
     learner = make(spec)
     states = [after(learner, 20) for _ in range(2)]
@@ -369,7 +411,9 @@ def test_a_kept_norm_is_computed_afresh_after_so_many_updates(spec):
     heavy=st.booleans(),
 )
 def test_norma_is_a_sum_of_what_it_saw(eta, lam, rho, heavy):
-    """w = Σ η_t·y_t·x_t·Π_{i>t}(1 − η_i·λ) over the events that missed the margin; every event counts in t."""
+    """w = Σ η_t·y_t·x_t·Π_{i>t}(1 − η_i·λ) over the events that missed the margin; every event
+    counts in t.
+    """
     x, y = noisy(6, rows=60)
     c = np.where(np.arange(60) % 3 == 0, 2.0, 1.0) if heavy else np.ones(60)
     assume(eta * lam * c[0] < 1)
@@ -383,9 +427,11 @@ def test_norma_is_a_sum_of_what_it_saw(eta, lam, rho, heavy):
     assert learner.updates(state) == 60
 
 
-@pytest.mark.parametrize("c", [1.0, 100.0])
+@looped("c", [1.0, 100.0])
 def test_norma_stays_within_its_ball(c):
-    """Every event takes a mean of w and y·x/λ, or of w and 0, so ‖w‖ ≤ R/λ; one too heavy for a mean is η·y·x alone."""
+    """Every event takes a mean of w and y·x/λ, or of w and 0, so ‖w‖ ≤ R/λ; one too heavy for a
+    mean is η·y·x alone.
+    """
     x, y = noisy(7)
     learner = make({"kind": "norma", "eta": 1.0, "lam": 0.5})
     state = learner.init(6)
@@ -417,10 +463,12 @@ def dual_value(x, y, a):
     return a.sum() - 0.5 * np.square((a * y) @ x).sum()
 
 
-@pytest.mark.parametrize("C", [0.05, 1.0])
-@pytest.mark.parametrize("seed", range(2))
+@looped("C", [0.05, 1.0])
+@looped("seed", range(2))
 def test_svm_dual_climbs_to_the_support_vector_machine(seed, C):
-    """Every pass raises the dual; in the end its optimality conditions hold, with c·C for each row's C."""
+    """Every pass raises the dual; in the end its optimality conditions hold, with c·C for each
+    row's C.
+    """
     x, y = noisy(seed, rows=60)
     c = np.where(np.arange(60) % 4 == 0, 2.0, 1.0)
     X = bare(*x)._replace(weights=c)
@@ -443,21 +491,35 @@ def test_svm_dual_climbs_to_the_support_vector_machine(seed, C):
     assert primal == pytest.approx(value, rel=1e-6)
 
 
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
-@pytest.mark.parametrize("J", [1.0, 3.0])
+@looped("C", [0.01, 1.0, 100.0])
+@looped("J", [1.0, 3.0])
 def test_svm_dual_in_one_pass_is_pa1(C, J):
     stream = seeded(12, 300)
-    dual, pa1 = make({"kind": "svm-dual", "eta": "auto", "C": C, "J": J}), make({"kind": "pa1", "C": C, "J": J})
+    dual, pa1 = (
+        make({"kind": "svm-dual", "eta": "auto", "C": C, "J": J}),
+        make({"kind": "pa1", "C": C, "J": J}),
+    )
     states = dual.init(SMALL), pa1.init(SMALL)
     y = labels(dual, stream)
-    scores = [learner.learn(state, stream.X, y) for learner, state in zip((dual, pa1), states, strict=True)]
+    scores = [
+        learner.learn(state, stream.X, y)
+        for learner, state in zip((dual, pa1), states, strict=True)
+    ]
     assert scores[0].tobytes() == scores[1].tobytes()
     assert states[0].w.v.tobytes() == states[1].w.v.tobytes()
     assert states[0].updates[0] == states[1].updates[0] > 0
 
 
 @some
-@given(row=FEATURES, y=LABEL, eta=PARAMETER, C=PARAMETER, c=IMPORTANCE, a=st.floats(0, 1), history=HISTORY)
+@given(
+    row=FEATURES,
+    y=LABEL,
+    eta=PARAMETER,
+    C=PARAMETER,
+    c=IMPORTANCE,
+    a=st.floats(0, 1),
+    history=HISTORY,
+)
 def test_svm_dual_moves_the_dual_variable_and_the_weights_together(row, y, eta, C, c, a, history):
     learner = make({"kind": "svm-dual", "eta": eta, "C": C})
     state, duals = after(learner, history), np.array([a * c * C])
@@ -466,14 +528,16 @@ def test_svm_dual_moves_the_dual_variable_and_the_weights_together(row, y, eta, 
     wanted = np.clip(a * c * C + eta * (1 - y * s), 0, c * C)
     assert duals[0] == pytest.approx(wanted, rel=1e-12, abs=1e-12)
     step = weights(state) - before
-    assert np.allclose(step, (duals[0] - a * c * C) * y * dense(row), rtol=1e-9, atol=1e-9 * np.abs(before).max())
+    assert np.allclose(
+        step, (duals[0] - a * c * C) * y * dense(row), rtol=1e-9, atol=1e-9 * np.abs(before).max()
+    )
 
 
 def test_a_dual_variable_beyond_the_safe_range_is_dropped_with_its_step():
     learner = make("svm-dual:eta=auto,C=1e200")
     state, duals = learner.init(2), np.zeros(1)
     learner.learn(state, bare([1e-110, 0.0]), np.array([1.0]), Memory(duals))
-    assert (learner.updates(state), learner.dropped(state)) == (0, 1)
+    assert (learner.updates(state), learner.dropped_updates(state)) == (0, 1)
     assert not duals.any()
     assert not state.w.v.any()
 
@@ -495,12 +559,21 @@ def test_svm_dual_in_passes_equals_any_cut_of_them():
 # All of them
 
 
-KINDS = ["romma", "romma:aggressive=true", "pa-l2obj", "pa-l2", "pa-l2:beta=0.01,update_on=margin", "norma"]
+KINDS = [
+    "romma",
+    "romma:aggressive=true",
+    "pa-l2obj",
+    "pa-l2",
+    "pa-l2:beta=0.01,update_on=margin",
+    "norma",
+]
 DUALS = ["svm-dual", "svm-dual:eta=auto", "svm-dual:eta=auto,C=1e90"]
 ODD_ROWS = st.lists(
     st.tuples(
         st.lists(
-            st.sampled_from([0.0, 1.0, -1.0, 1e40, -1e40, 1e-40, -3e-40, 1e-160, 5e49, 1e-324]), min_size=3, max_size=3
+            st.sampled_from([0.0, 1.0, -1.0, 1e40, -1e40, 1e-40, -3e-40, 1e-160, 5e49, 1e-324]),
+            min_size=3,
+            max_size=3,
         ),
         LABEL,
     ),
@@ -508,12 +581,26 @@ ODD_ROWS = st.lists(
 )
 
 
-@pytest.mark.parametrize("spec", KINDS + DUALS)
+@looped("spec", KINDS + DUALS)
 @some
 @given(rows=ODD_ROWS)
 @example(rows=[([0.0, 0.0, 0.0], 1.0)])
-@example(rows=[([1e-160, 0.0, 0.0], 1.0), ([1e-40, 0.0, 0.0], 1.0), ([1e40, 0.0, 0.0], -1.0), ([1.0, 1.0, 0.0], 1.0)])
-@example(rows=[([1e40, 1e40, 0.0], 1.0), ([1e-40, 0.0, 0.0], -1.0), ([1.0, 1.0, 1.0], -1.0), ([1.0, 2.0, 0.0], 1.0)])
+@example(
+    rows=[
+        ([1e-160, 0.0, 0.0], 1.0),
+        ([1e-40, 0.0, 0.0], 1.0),
+        ([1e40, 0.0, 0.0], -1.0),
+        ([1.0, 1.0, 0.0], 1.0),
+    ]
+)
+@example(
+    rows=[
+        ([1e40, 1e40, 0.0], 1.0),
+        ([1e-40, 0.0, 0.0], -1.0),
+        ([1.0, 1.0, 1.0], -1.0),
+        ([1.0, 2.0, 0.0], 1.0),
+    ]
+)
 def test_rows_of_any_size_leave_the_state_finite_and_true(spec, rows):
     """Without a bias, so that norms may be as small as they like."""
     learner = make(spec)
@@ -536,13 +623,14 @@ def test_rows_of_any_size_leave_the_state_finite_and_true(spec, rows):
             assert np.array_equal(w, before)
 
 
-@pytest.mark.parametrize("spec", KINDS + DUALS)
-@pytest.mark.parametrize("y", [-1.0, 1.0])
+@looped("spec", KINDS + DUALS)
+@looped("y", [-1.0, 1.0])
 def test_a_single_class_is_learned_for_good(spec, y):
     x, _ = noisy(9, rows=500)
     learner = make(spec)
     state = learner.init(6)
     scores = learner.learn(state, bare(*x), np.full(500, y))
     assert np.isfinite(scores).all()
-    if spec != "pa-l2:beta=0.01,update_on=margin":  # a ball too small for the margin remembers the last row alone
-        assert (predicted(scores[-100:]) == y).mean() > 0.95
+    # A ball too small for the margin remembers the last row alone.
+    if spec != "pa-l2:beta=0.01,update_on=margin":
+        assert (predict_labels(scores[-100:]) == y).mean() > 0.95

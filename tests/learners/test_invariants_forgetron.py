@@ -1,4 +1,6 @@
-"""What the forgetrons promise. McKenna, section 3.2.1 (Dekel et al.). The table names the first of each kind."""
+"""What the forgetrons promise. McKenna, section 3.2.1 (Dekel et al.). The table names the first of
+each kind.
+"""
 
 import math
 from typing import NamedTuple
@@ -7,17 +9,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stored_sets import room_for, stored_rows
-from streams import texts
 
 from learners.batch import NO_TREE, Batch, Trees
-from learners.dual.brackets import flattened
-from learners.dual.forgetron_tuned import RENEWAL, gentlest, psi
-from learners.dual.similarity import itself, similarities
-from learners.dual.support import add, fresh_support
+from learners.kernel.forgetron import RENEWAL, largest_factor, psi
+from learners.kernel.similarity import compare_to_itself, similarities
+from learners.kernel.support import add, fresh_support
+from learners.kernel.tree_parser import flatten_tree
 from learners.learner import DROPPED, MOVED
 from learners.registry import make
 from learners.state import state_digest
+from tests.learners.stored_sets import room_for, stored_rows
+from tests.learners.streams import texts
+from tests.looped import looped
 
 INVARIANTS = {
     "forgetron": "test_forgetron_keeps_f_within_its_ball_before_a_drop",
@@ -35,7 +38,12 @@ NORMALISED = [
     {"kernel": "tree"},
     {"kernel": "tree+rbf", "tree_weight": 0.5, "vector_weight": 0.5},
 ]
-KERNELS = [*NORMALISED, {"kernel": "linear"}, {"kernel": "polynomial"}, {"kernel": "tree", "normalise": "none"}]
+KERNELS = [
+    *NORMALISED,
+    {"kernel": "linear"},
+    {"kernel": "polynomial"},
+    {"kernel": "tree", "normalise": "none"},
+]
 WIDE = {"gamma": 0.1, "width": DIM, "nodes": 64}
 
 SEED, BUDGET = st.integers(0, 10**6), st.sampled_from([1, 2, 12, 83])
@@ -43,14 +51,16 @@ KERNEL = st.sampled_from(KERNELS)
 
 
 def stream(seed, rows=ROWS, noise=0.2, trees=True):
-    """Rows of which most have a label that can be learned, all with different x·x, some with the trees of `texts`."""
+    """Rows of which most have a label that can be learned, all with different x·x, some with the
+    trees of `texts`.
+    """
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, DIM - 1))
     y = np.where((x[:, 0] + x[:, 1] * x[:, 2] > 0.0) ^ (rng.random(rows) < noise), 1.0, -1.0)
     X = Batch.from_rows([(range(1, DIM), row) for row in x])
     if trees:
-        made = [NO_TREE if text is None else flattened(text, 1000) for text in texts(rows)]
-        X = X._replace(trees=Trees.joined(made))
+        made = [NO_TREE if text is None else flatten_tree(text, 1000) for text in texts(rows)]
+        X = X._replace(trees=Trees.concatenate(made))
     return X, y
 
 
@@ -59,7 +69,7 @@ def gram(learner, X, dim=DIM):
     K, entries = learner.function(), X.indices.size
     support = fresh_support(dim, X.size, entries, X.trees.productions.size)
     for t in range(X.size):
-        me = itself(K, X, t)
+        me = compare_to_itself(K, X, t)
         add(support, X, t, 0.0, me.square, me.tree)
     work, G = room_for(support), np.empty((X.size, X.size))
     for t in range(X.size):
@@ -91,7 +101,7 @@ class Mistake(NamedTuple):
 
 def mistakes(learner, X, y, dim=DIM):
     state = learner.init(dim)
-    squares = {itself(learner.function(), X, t).square: t for t in range(X.size)}
+    squares = {compare_to_itself(learner.function(), X, t).square: t for t in range(X.size)}
     assert len(squares) == X.size
     before = {}
     for t in range(X.size):
@@ -123,18 +133,25 @@ def shrunk(mistake):
 @some
 @given(seed=SEED, budget=BUDGET, kernel=KERNEL)
 def test_forgetron_keeps_f_within_its_ball_before_a_drop(seed, budget, kernel):
-    """With every positive definite kernel, also where K(x, x) > 1; and after it f is longer by no more than the row."""
+    """With every positive definite kernel, also where K(x, x) > 1; and after it f is longer by no
+    more than the row.
+    """
     learner = make({"kind": "forgetron", "budget": budget, **WIDE, **kernel})
     X, y = stream(seed)
     G = gram(learner, X)
-    U, steady = math.sqrt((budget + 1) / math.log(budget + 1)) / 4, (budget + 1) ** (-1 / (2 * (budget + 1)))
+    U, steady = (
+        math.sqrt((budget + 1) / math.log(budget + 1)) / 4,
+        (budget + 1) ** (-1 / (2 * (budget + 1))),
+    )
     for mistake in mistakes(learner, X, y):
         length = norm(G, mistake.extended())
         assert mistake.phi() * length <= U * (1 + 1e-9)
         assert mistake.phi() == pytest.approx(min(steady, U / length), rel=1e-9)
         assert shrunk(mistake)
         assert mistake.gone() == list(mistake.before)[:1] * (len(mistake.before) == budget)
-        lost = sum(mistake.phi() * abs(mistake.before[r]) * math.sqrt(G[r, r]) for r in mistake.gone())
+        lost = sum(
+            mistake.phi() * abs(mistake.before[r]) * math.sqrt(G[r, r]) for r in mistake.gone()
+        )
         assert norm(G, mistake.after) <= U * (1 + 1e-9) + lost
         sigmas = np.abs(list(mistake.after.values()))
         assert (np.diff(sigmas) > 0.0).all()  # the oldest is the smallest
@@ -177,7 +194,9 @@ def test_a_greedy_drop_is_of_least_damage_and_cheap_or_is_the_tuned_one(seed, bu
 
 
 def check_damage(learner, X, y, G, chosen):
-    """Drops do at most 15/32 per mistake; where less would do, nothing is shrunk, and no more than needed."""
+    """Drops do at most 15/32 per mistake; where less would do, nothing is shrunk, and no more than
+    needed.
+    """
     Q, M = 0.0, 0
     for mistake in mistakes(learner, X, y):
         M += 1
@@ -209,7 +228,7 @@ def check_damage(learner, X, y, G, chosen):
 )
 @settings(max_examples=300, derandomize=True, deadline=None)
 def test_the_gentlest_shrinking_is_the_largest_that_is_allowed(sigma, mu, allowed):
-    phi = gentlest(sigma, sigma * mu, allowed)
+    phi = largest_factor(sigma, sigma * mu, allowed)
     assert 0.0 < phi <= 1.0
     cost = psi(sigma, sigma * mu)
     assert cost == pytest.approx(sigma**2 + 2 * sigma - 2 * sigma * mu)
@@ -221,12 +240,12 @@ def test_the_gentlest_shrinking_is_the_largest_that_is_allowed(sigma, mu, allowe
 KINDS = list(INVARIANTS)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("budget", [12, 83])
-@pytest.mark.parametrize("kernel", [NORMALISED[0], NORMALISED[4], KERNELS[6]], ids=lambda kernel: kernel["kernel"])
+@looped("kind", KINDS)
+@looped("budget", [12, 83])
+@looped("kernel", [NORMALISED[0], NORMALISED[4], KERNELS[6]], ids=lambda kernel: kernel["kernel"])
 def test_kept_numbers_are_what_they_were_computed_to_be_after_10000_events(kind, budget, kernel):
     learner = make({"kind": kind, "budget": budget, **WIDE, **kernel})
-    X, y = stream(3, 10_000, trees=learner.takes_trees())
+    X, y = stream(3, 10_000, trees=learner.capabilities.takes_trees)
     state = learner.init(DIM)
     learner.learn(state, X, y)
     assert learner.updates(state) > 2_000
@@ -242,9 +261,11 @@ def check_kept(learner, state, dim):
         assert np.abs(kept - wanted).max() <= 1e-9 * np.abs(wanted).max()
 
 
-@pytest.mark.parametrize("kind", ["forgetron-tuned", "forgetron-greedy"])
+@looped("kind", ["forgetron-tuned", "forgetron-greedy"])
 def test_what_a_huge_row_leaves_in_the_kept_numbers_does_not_last(kind):
-    """It is dropped in time, but 1e20 + 1 − 1e20 is not 1; every value is computed afresh within 16·B mistakes."""
+    """It is dropped in time, but 1e20 + 1 − 1e20 is not 1; every value is computed afresh within
+    16·B mistakes.
+    """
     B = 12
     learner = make({"kind": kind, "budget": B, **WIDE, "kernel": "linear"})
     X, y = stream(8, 3000, noise=0.5, trees=False)
@@ -264,11 +285,13 @@ def test_what_a_huge_row_leaves_in_the_kept_numbers_does_not_last(kind):
     pytest.fail("the huge row never went, or mistakes ended")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@looped("kind", KINDS)
 @given(seed=SEED, budget=st.sampled_from([83, 200]), noise=st.sampled_from([0.0, 0.02, 0.2]))
 @settings(max_examples=8, derandomize=True, deadline=None)
 def test_the_mistake_bound(kind, seed, budget, noise):
-    """K(x,x) ≤ 1 and B ≥ 83: M ≤ 2‖g‖² + 4·Σ max(0, 1 − y·g(x)) over the mistakes, for every g with ‖g‖ ≤ U."""
+    """K(x,x) ≤ 1 and B ≥ 83: M ≤ 2‖g‖² + 4·Σ max(0, 1 − y·g(x)) over the mistakes, for every g with
+    ‖g‖ ≤ U.
+    """
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(4000, DIM - 1))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -277,7 +300,9 @@ def test_the_mistake_bound(kind, seed, budget, noise):
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     y = np.where((x[:, 0] > 0.0) ^ (rng.random(x.shape[0]) < noise), 1.0, -1.0)
     learner = make({"kind": kind, "budget": budget, **WIDE, "kernel": "linear"})
-    scores = learner.learn(learner.init(DIM), Batch.from_rows([(range(1, DIM), row) for row in x]), y)
+    scores = learner.learn(
+        learner.init(DIM), Batch.from_rows([(range(1, DIM), row) for row in x]), y
+    )
     wrong = y * scores <= 0.0
     longest = math.sqrt((budget + 1) / math.log(budget + 1)) / 4
     for length in (0.0, 0.5 * longest, longest):
@@ -294,13 +319,13 @@ def uneven(seed, rows=150):
     for _ in range(rows):
         slots = np.sort(rng.choice(np.arange(1, 30), rng.integers(1, 11), replace=False))
         made.append((slots, rng.normal(size=slots.size)))
-    trees = [flattened(text or "(A a)", 1000) for text in texts(rows)]
+    trees = [flatten_tree(text or "(A a)", 1000) for text in texts(rows)]
     y = rng.choice([-1.0, 1.0], rows)
-    return Batch.from_rows(made)._replace(trees=Trees.joined(trees)), y
+    return Batch.from_rows(made)._replace(trees=Trees.concatenate(trees)), y
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
+@looped("kind", KINDS)
+@looped(
     "room", [{"kernel": "rbf", "width": 2}, {"kernel": "tree", "nodes": 5}, {"kernel": "tree+rbf"}]
 )
 @given(seed=SEED)
@@ -312,7 +337,7 @@ def test_rows_go_until_the_newcomer_has_room(kind, room, seed):
     sizes = np.diff(X.indptr), np.diff(X.trees.ends)
     most = (
         B * learner.width if learner.kernel != "tree" else np.inf,
-        B * learner.nodes if learner.takes_trees() else np.inf,
+        B * learner.nodes if learner.capabilities.takes_trees else np.inf,
     )
     several = 0
     for mistake in mistakes(learner, X, y, 30):
@@ -335,26 +360,28 @@ def test_rows_go_until_the_newcomer_has_room(kind, room, seed):
     check_kept(learner, mistake.state, 30)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@looped("kind", KINDS)
 def test_a_row_larger_than_all_room_is_dropped_and_nothing_else_changes(kind):
     learner = make({"kind": kind, "budget": 3, "gamma": 0.1, "width": 2})
-    X = Batch.from_rows([([1, 2], [1.0, 2.0]), (range(1, 8), np.ones(7)), (range(1, 7), -np.ones(6))])
+    X = Batch.from_rows(
+        [([1, 2], [1.0, 2.0]), (range(1, 8), np.ones(7)), (range(1, 7), -np.ones(6))]
+    )
     state = learner.init(8)
     said = learner.learn_rows(state, X.rows(0, 1), np.array([1.0])).moved[0]
     before = state_digest(state._replace(dropped=np.zeros(1)))
     assert said == MOVED
     assert learner.learn_rows(state, X.rows(1, 2), np.array([-1.0])).moved[0] == DROPPED
     assert state_digest(state._replace(dropped=np.zeros(1))) == before
-    assert (learner.updates(state), learner.dropped(state)) == (1, 1)
+    assert (learner.updates(state), learner.dropped_updates(state)) == (1, 1)
     assert learner.learn_rows(state, X.rows(2, 3), np.array([-1.0])).moved[0] == MOVED
     assert state.support.squares[: state.support.size[0]].tolist() == [6.0]
 
 
-@pytest.mark.parametrize("kind", ["forgetron-tuned", "forgetron-greedy"])
+@looped("kind", ["forgetron-tuned", "forgetron-greedy"])
 def test_a_turn_beyond_the_set_is_impossible(kind):
     learner = make({"kind": kind, "budget": 3, "gamma": 0.1, "width": 2})
     state = learner.init(8)
-    assert learner.possible(state)
+    assert learner.is_valid(state)
     for turn in (-1, 1):
-        assert not learner.possible(state._replace(turn=np.array([turn])))
-    assert not learner.possible(state._replace(damage=state.mistakes + 1.0))
+        assert not learner.is_valid(state._replace(turn=np.array([turn])))
+    assert not learner.is_valid(state._replace(damage=state.mistakes + 1.0))

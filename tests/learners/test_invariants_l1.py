@@ -7,19 +7,22 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
-from streams import SMALL, SPARSE, labels, seeded, streams
 
 from learners.batch import BIAS, Batch
-from learners.kernels import ACCEPTED
+from learners.jit import ACCEPTED
 from learners.linear.weights import RENEWAL
 from learners.registry import make
 from learners.state import state_digest
+from tests.learners.streams import SMALL, SPARSE, labels, seeded, streams
+from tests.looped import looped
 
 INVARIANTS = {"pa-l1": "test_pa_l1_ends_at_the_nearest_point_of_the_ball_that_reaches_the_margin"}
 
 some = settings(max_examples=150, derandomize=True, deadline=None)
 
-VALUE = st.one_of(st.floats(-50, 50), st.sampled_from([0.0, 1.0, -1.0, 0.1, 1e-40, 1e40, 1.0 + 2**-52]))
+VALUE = st.one_of(
+    st.floats(-50, 50), st.sampled_from([0.0, 1.0, -1.0, 0.1, 1e-40, 1e40, 1.0 + 2**-52])
+)
 FEATURES = st.dictionaries(st.integers(1, SMALL - 1), VALUE, max_size=6)
 LABEL = st.sampled_from([-1.0, 1.0])
 RADIUS = st.sampled_from([0.03, 0.5, 1.0, 1.0 + 2**-50, 2.0, 10.0, 300.0])
@@ -64,7 +67,9 @@ def learn(learner, state, x, y):
 
 
 def corners(z, beta):
-    """Corners of {z·u ≥ 1, ‖u‖₁ ≤ β}: those of the ball that reach the margin, and where its edges cross it."""
+    """Corners of {z·u ≥ 1, ‖u‖₁ ≤ β}: those of the ball that reach the margin, and where its edges
+    cross it.
+    """
     ends = [sign * beta * e for e in np.eye(z.size) for sign in (1.0, -1.0)]
     found = [u for u in ends if z @ u >= 1.0]
     for u, v in itertools.combinations(ends, 2):
@@ -76,7 +81,9 @@ def corners(z, beta):
 @some
 @given(row=FEATURES, y=LABEL, beta=RADIUS, history=HISTORY)
 def test_pa_l1_ends_at_the_nearest_point_of_the_ball_that_reaches_the_margin(row, y, beta, history):
-    """A point p of a convex set is the nearest to q iff (p − q)·(u − p) ≥ 0 for every corner u of the set."""
+    """A point p of a convex set is the nearest to q iff (p − q)·(u − p) ≥ 0 for every corner u of
+    the set.
+    """
     learner = pa_l1(beta)
     state, x = after(learner, history), dense(row)
     s, old, w = learn(learner, state, x, y)
@@ -94,7 +101,9 @@ def test_pa_l1_ends_at_the_nearest_point_of_the_ball_that_reaches_the_margin(row
 
 
 def problems(seed, count):
-    """Weights in the ball, a row, and a radius: the plain step leaves the ball, and the margin can be met within."""
+    """Weights in the ball, a row, and a radius: the plain step leaves the ball, and the margin can
+    be met within.
+    """
     rng = np.random.default_rng(seed)
     while count:
         n, beta = rng.integers(2, 12), 10.0 ** rng.uniform(-0.5, 1.5)
@@ -108,7 +117,7 @@ def problems(seed, count):
             count -= 1
 
 
-@pytest.mark.parametrize("seed", range(4))
+@looped("seed", range(4))
 def test_pa_l1_takes_the_step_of_a_general_solver(seed):
     """With w = p − n, p and n ≥ 0, the problem is a smooth one."""
     for w, z, beta in problems(seed, 40):
@@ -128,7 +137,11 @@ def test_pa_l1_takes_the_step_of_a_general_solver(seed):
                     "fun": lambda p, z=z, split=split: z @ split @ p - 1.0,
                     "jac": lambda _, z=z, s=split: z @ s,
                 },
-                {"type": "ineq", "fun": lambda p, beta=beta: beta - p.sum(), "jac": lambda p: -np.ones(p.size)},
+                {
+                    "type": "ineq",
+                    "fun": lambda p, beta=beta: beta - p.sum(),
+                    "jac": lambda p: -np.ones(p.size),
+                },
             ],
             method="SLSQP",
             options={"ftol": 1e-15, "maxiter": 1000},
@@ -153,7 +166,11 @@ def test_pa_l1_is_pa_where_that_stays_in_the_ball(row, y, beta, history):
 
 @some
 @given(
-    x=st.lists(st.one_of(st.floats(-0.5, 0.5), st.sampled_from([0.5, -0.5, 1e-150])), min_size=1, max_size=6),
+    x=st.lists(
+        st.one_of(st.floats(-0.5, 0.5), st.sampled_from([0.5, -0.5, 1e-150])),
+        min_size=1,
+        max_size=6,
+    ),
     y=LABEL,
     history=st.lists(st.floats(-1, 1), min_size=6, max_size=6),
     update_on=st.sampled_from(["margin", "mistake"]),
@@ -182,19 +199,20 @@ def test_pa_l1_ends_in_a_corner_where_the_margin_is_out_of_reach(x, y, history, 
 def test_pa_l1_never_leaves_its_ball_and_drops_nothing(stream, beta, update_on):
     learner = pa_l1(beta, update_on)
     state, y = learner.init(stream.dim), labels(learner, stream)
-    taken = learner.refusals(stream.X) == ACCEPTED
+    taken = learner.row_refusals(stream.X) == ACCEPTED
     for t in range(stream.X.size):
         event = stream.X.rows(t, t + 1)
         s = learner.learn(state, event, y[t : t + 1])[0]
         assert np.abs(state.w.v).sum() <= beta * (1 + 1e-12)
         assert state.l1[0] == pytest.approx(np.abs(state.w.v).sum(), abs=1e-12 * beta)
-        if taken[t] and event.weights[0] > 0.0 and y[t] * s <= 0.0 and beta > 1.0:  # the bias is within reach of it
+        # The bias is within reach of it.
+        if taken[t] and event.weights[0] > 0.0 and y[t] * s <= 0.0 and beta > 1.0:
             margin = y[t] * learner.scores(state, event)[0]
             assert margin >= 1.0 - 1e-9 * beta * np.abs(event.values).max()
-    assert learner.dropped(state) == 0
+    assert learner.dropped_updates(state) == 0
 
 
-@pytest.mark.parametrize("update_on", ["margin", "mistake"])
+@looped("update_on", ["margin", "mistake"])
 def test_pa_l1_updates_when_it_is_told_to(update_on):
     learner = pa_l1(10.0, update_on)
     state = standing_at(learner, np.array([0.5, 0.0]))
@@ -204,7 +222,7 @@ def test_pa_l1_updates_when_it_is_told_to(update_on):
     assert learner.updates(state) == 1 + (update_on == "margin")
 
 
-@pytest.mark.parametrize(
+@looped(
     ("x", "w"),
     [
         ([0.0, 0.0, 0.0], [1.0, -1.0, 0.0]),  # no direction
@@ -219,7 +237,7 @@ def test_pa_l1_updates_when_it_is_told_to(update_on):
         ([1.0, 1.0 - 2**-53, 1.0 - 2**-52], [-1.0, -1.0, 0.0]),
     ],
 )
-@pytest.mark.parametrize("y", [1.0, -1.0])
+@looped("y", [1.0, -1.0])
 def test_pa_l1_ends_somewhere_sensible_whatever_the_numbers(x, w, y):
     learner, x = pa_l1(2.0), np.array(x)
     state = standing_at(learner, np.array(w))
@@ -229,8 +247,8 @@ def test_pa_l1_ends_somewhere_sensible_whatever_the_numbers(x, w, y):
     if x @ x == 0.0 or y * s >= 1.0:
         assert new.tobytes() == old.tobytes()
     else:
-        reach = 2.0 * np.abs(x).max()
-        assert y * (x @ new) >= min(1.0, reach) - 1e-9 * max(1.0, reach)
+        failpoint = 2.0 * np.abs(x).max()
+        assert y * (x @ new) >= min(1.0, failpoint) - 1e-9 * max(1.0, failpoint)
 
 
 def test_a_single_class_is_learned_once():
@@ -251,7 +269,7 @@ def test_the_largest_ball_keeps_weights_in_the_safe_range():
         pa_l1(1.1e100)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@looped("seed", range(3))
 def test_pa_l1_keeps_its_mistake_bound(seed):
     """Theorem 3.2 for one fixed u with y·u·x ≥ 1 and ‖u‖₁ ≤ β: no more than R²‖u‖² mistakes."""
     rng = np.random.default_rng(seed)
@@ -278,7 +296,10 @@ def test_the_norm_is_summed_up_anew_now_and_then():
 def test_equal_events_give_equal_states_however_the_support_was_reached():
     """A weight that the ball has set to 0 is as if it had never been."""
     learner = pa_l1(1.5)
-    one_way, other = standing_at(learner, np.array([1.0, 0.0, -0.5])), standing_at(learner, np.array([1.0, 0.0, -0.5]))
+    one_way, other = (
+        standing_at(learner, np.array([1.0, 0.0, -0.5])),
+        standing_at(learner, np.array([1.0, 0.0, -0.5])),
+    )
     X = Batch.from_rows([([0, 2], [1.0, 3.0]), ([0, 1, 2], [1.0, 0.0, 3.0])])
     learner.learn(one_way, X.rows(0, 1), np.array([-1.0]))
     learner.learn(other, X.rows(1, 2), np.array([-1.0]))

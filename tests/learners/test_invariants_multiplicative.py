@@ -1,4 +1,6 @@
-"""What the papers prove or promise of multiplicative rules, as properties. The table names the first of each kind."""
+"""What the papers prove or promise of multiplicative rules, as properties. The table names the
+first of each kind.
+"""
 
 import math
 
@@ -6,15 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import SMALL, labels, seeded, suited
 
 from learners.batch import BIAS, Batch
-from learners.kernels import ACCEPTED, NEGATIVE, NUMERIC
+from learners.evaluation.progress import predict_labels
+from learners.jit import ACCEPTED, NEGATIVE, NUMERIC
 from learners.learner import Memory
 from learners.linear.exponentiated import LARGEST_H, RENEW
-from learners.outputs import predicted
 from learners.registry import make
 from learners.state import state_digest
+from tests.learners.streams import SMALL, labels, seeded, suited
+from tests.looped import looped
 
 INVARIANTS = {
     "winnow": "test_winnow_multiplies_by_its_factors_exactly_and_only_on_a_mistake",
@@ -28,7 +31,9 @@ INVARIANTS = {
 
 some = settings(max_examples=60, derandomize=True, deadline=None)
 
-POSITIVE = st.dictionaries(st.integers(1, SMALL - 1), st.sampled_from([0.25, 1.0, 3.0, 0.0, 1e40, 1e-40]), max_size=6)
+POSITIVE = st.dictionaries(
+    st.integers(1, SMALL - 1), st.sampled_from([0.25, 1.0, 3.0, 0.0, 1e40, 1e-40]), max_size=6
+)
 SIGNED = st.dictionaries(st.integers(1, SMALL - 1), st.floats(-50, 50), max_size=6)
 LABEL = st.sampled_from([-1.0, 1.0])
 IMPORTANCE = st.sampled_from([1.0, 1.0, 0.25, 4.0, 1e-40, 1e40])
@@ -44,7 +49,9 @@ def learn(learner, state, row, y, c=1.0):
 
 
 def one(row, c=1.0):
-    return Batch.from_rows([([BIAS, *sorted(row)], [1.0, *(row[slot] for slot in sorted(row))])], [c])
+    return Batch.from_rows(
+        [([BIAS, *sorted(row)], [1.0, *(row[slot] for slot in sorted(row))])], [c]
+    )
 
 
 def dense(row):
@@ -75,7 +82,9 @@ def full_score(state, x, theta=1.0):
 
 
 def check_factors(learner, history, row, y, c, margin, up, down):
-    """Learn one event and see that u and v moved by these factors, to the power of c, and only on a mistake."""
+    """Learn one event and see that u and v moved by these factors, to the power of c, and only on a
+    mistake.
+    """
     state = after(learner, history)
     u, v, x = state.w.v.copy(), state.v.v.copy(), dense(row)
     s, counted = full_score(state, x), learner.updates(state)
@@ -122,7 +131,7 @@ def test_mbw_moves_within_its_margin_and_more_where_x_is_large(row, y, c, histor
     check_factors(make({"kind": "mbw", "M": M}), history, row, y, c, M, up, down)
 
 
-@pytest.mark.parametrize("kind", THRESHOLD)
+@looped("kind", THRESHOLD)
 @some
 @given(row=POSITIVE)
 def test_a_fresh_winnow_scores_exactly_0_and_learns_from_either_class(kind, row):
@@ -135,12 +144,14 @@ def test_a_fresh_winnow_scores_exactly_0_and_learns_from_either_class(kind, row)
         assert learner.updates(state) == 1
 
 
-@pytest.mark.parametrize("kind", THRESHOLD)
+@looped("kind", THRESHOLD)
 def test_unseen_features_are_left_out_of_the_answer_and_change_no_label(kind):
-    """With w0 = θ or u0 − v0 = θ the score of all features is n_seen/n times that of the seen ones."""
+    """With w0 = θ or u0 − v0 = θ the score of all features is n_seen/n times that of the
+    seen ones.
+    """
     learner = make(kind)
     stream = suited(learner, seeded(12, 400, 1000))
-    taken = learner.refusals(stream.X) == ACCEPTED
+    taken = learner.row_refusals(stream.X) == ACCEPTED
     X, y = stream.X.where(taken), labels(learner, stream)[taken]
     state, different = learner.init(stream.dim), 0
     for t in range(X.size):
@@ -153,27 +164,37 @@ def test_unseen_features_are_left_out_of_the_answer_and_change_no_label(kind):
         different += answer != full
         if abs(full) > 1e-12:
             assert (answer >= 0) == (full >= 0)
-        assert state.seen[event.indices[event.values > 0]].all() == (event.weights[0] > 0 or seen[x > 0].all())
+        assert state.seen[event.indices[event.values > 0]].all() == (
+            event.weights[0] > 0 or seen[x > 0].all()
+        )
     assert different > 100
     assert 1 < state.seen.sum() < stream.dim
 
 
-@pytest.mark.parametrize("kind", THRESHOLD)
+@looped("kind", THRESHOLD)
 def test_a_feature_never_learned_does_not_change_an_answer(kind):
     learner = make(kind)
     state = learner.init(4)
     learn(learner, state, {1: 2.0, 3: 0.0}, 1.0)
     learn(learner, state, {1: 3.0}, -1.0)
     assert state.seen.tolist() == [1, 1, 0, 0]  # a value of 0 is an absent value
-    assert learner.scores(state, one({1: 0.5, 2: 9.0, 3: 1e40}))[0] == learner.scores(state, one({1: 0.5}))[0] != 0.0
+    assert (
+        learner.scores(state, one({1: 0.5, 2: 9.0, 3: 1e40}))[0]
+        == learner.scores(state, one({1: 0.5}))[0]
+        != 0.0
+    )
 
 
-@pytest.mark.parametrize("kind", THRESHOLD)
-@pytest.mark.parametrize("y", [-1.0, 1.0])
+@looped("kind", THRESHOLD)
+@looped("y", [-1.0, 1.0])
 def test_winnow_weights_stay_positive_and_within_their_range(kind, y):
-    """One class for ever, against a threshold that is never reached, or from weights far above it."""
+    """One class for ever, against a threshold that is never reached, or from weights far
+    above it.
+    """
     far = {"w0": 1e100} if kind == "winnow" else {"u0": 1e100, "v0": 1e-100}
-    learner = make({"kind": kind, "theta": 1e100} if y > 0 else {"kind": kind, "theta": 1e-100, **far})
+    learner = make(
+        {"kind": kind, "theta": 1e100} if y > 0 else {"kind": kind, "theta": 1e-100, **far}
+    )
     state = learner.init(SMALL)
     for c in (1.0, 1e50, 1e-50, 300.0, 1.0, 1e50):
         for _ in range(5):
@@ -183,7 +204,7 @@ def test_winnow_weights_stay_positive_and_within_their_range(kind, y):
     assert state.w.v[1] == (1e100 if y > 0 else 1e-100)
     assert np.isfinite(learner.scores(state, one({1: 9e49, 4: 1.0}))).all()
     assert np.isfinite(learner.norm(state))
-    assert learner.dropped(state) == 0
+    assert learner.dropped_updates(state) == 0
 
 
 def test_a_row_of_the_bias_alone_has_x_1_and_a_row_of_nothing_scores_below_the_threshold():
@@ -201,18 +222,37 @@ def test_a_row_of_the_bias_alone_has_x_1_and_a_row_of_nothing_scores_below_the_t
         assert state.w.v.tobytes() == learner.init(3).w.v.tobytes()
 
 
-@pytest.mark.parametrize("kind", [*THRESHOLD, "averaged:base=mbw"])
+@looped("kind", [*THRESHOLD, "averaged:base=mbw"])
 def test_negative_values_are_refused_by_name(kind):
-    rows = [([0, 1], [1.0, 0.5]), ([0, 1], [1.0, -1e-310]), ([0, 1], [1.0, -1e60]), ([0, 2], [1.0, -0.0])]
+    rows = [
+        ([0, 1], [1.0, 0.5]),
+        ([0, 1], [1.0, -1e-310]),
+        ([0, 1], [1.0, -1e60]),
+        ([0, 2], [1.0, -0.0]),
+    ]
     X = Batch.from_rows(rows)
     learner = make(kind)
-    assert learner.refusals(X).tolist() == [ACCEPTED, NEGATIVE, NUMERIC, ACCEPTED]
-    assert np.isnan(learner.learn(learner.init(3), X, np.ones(4))).tolist() == [False, True, True, False]
-    assert make("winnow-exp").refusals(X).tolist() == [ACCEPTED, ACCEPTED, NUMERIC, ACCEPTED]
+    assert learner.row_refusals(X).tolist() == [ACCEPTED, NEGATIVE, NUMERIC, ACCEPTED]
+    assert np.isnan(learner.learn(learner.init(3), X, np.ones(4))).tolist() == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert make("winnow-exp").row_refusals(X).tolist() == [ACCEPTED, ACCEPTED, NUMERIC, ACCEPTED]
 
 
 def test_what_is_not_selected_is_left_out_of_sum_and_norm():
-    learner = make({"kind": "selected", "selector": "efs", "every": 3, "K": 2, "P": 0.5, "base": "winnow-balanced"})
+    learner = make(
+        {
+            "kind": "selected",
+            "selector": "efs",
+            "every": 3,
+            "K": 2,
+            "P": 0.5,
+            "base": "winnow-balanced",
+        }
+    )
     state = learner.init(SMALL)
     for row, y in (({1: 1.0, 2: 1.0}, 1.0), ({2: 1.0, 3: 1.0}, 1.0), ({3: 2.0, 4: 1.0}, -1.0)):
         learn(learner, state, row, y)
@@ -224,15 +264,17 @@ def test_what_is_not_selected_is_left_out_of_sum_and_norm():
     assert said == pytest.approx((difference * x * mask).sum() / (x * mask).sum() - 1.0, rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", THRESHOLD)
+@looped("kind", THRESHOLD)
 def test_a_disjunction_is_learned_among_many_irrelevant_features(kind):
     """Littlestone's home ground: mistakes grow with the relevant features, not with all."""
     rng = np.random.default_rng(3)
     x = rng.random((3000, 400)) < 0.01
     y = np.where(x[:, :3].any(axis=1), 1.0, -1.0)
-    rows = Batch.from_rows([([0, *(np.flatnonzero(row) + 1)], [1.0] * (1 + row.sum())) for row in x])
+    rows = Batch.from_rows(
+        [([0, *(np.flatnonzero(row) + 1)], [1.0] * (1 + row.sum())) for row in x]
+    )
     learner = make(kind)
-    wrong = predicted(learner.learn(learner.init(401), rows, y)) != y
+    wrong = predict_labels(learner.learn(learner.init(401), rows, y)) != y
     assert wrong[-1000:].sum() <= 5 < wrong[:1000].sum() < 100
 
 
@@ -240,18 +282,22 @@ def test_a_disjunction_is_learned_among_many_irrelevant_features(kind):
 
 
 def separable(seed, rows=2000, dim=30, relevant=3, margin=0.3):
-    """Rows of ±1 and 0, with a sparse target that separates them by a margin; the bias is in slot 0."""
+    """Rows of ±1 and 0, with a sparse target that separates them by a margin; the bias is in slot
+    0.
+    """
     rng = np.random.default_rng(seed)
     target = np.zeros(dim)
-    target[rng.choice(dim, relevant, replace=False)] = rng.choice([-1.0, 1.0], relevant) * rng.uniform(0.5, 1, relevant)
+    target[rng.choice(dim, relevant, replace=False)] = rng.choice(
+        [-1.0, 1.0], relevant
+    ) * rng.uniform(0.5, 1, relevant)
     x = rng.choice([-1.0, 0.0, 1.0], size=(rows, dim))
     x[:, BIAS] = 1.0
     x = x[np.abs(x @ target) >= margin]
     return Batch.from_rows([(range(dim), row) for row in x]), x, np.sign(x @ target), target
 
 
-@pytest.mark.parametrize("kind", ["winnow-exp", "winnow-norm"])
-@pytest.mark.parametrize("seed", range(4))
+@looped("kind", ["winnow-exp", "winnow-norm"])
+@looped("seed", range(4))
 def test_winnow_exp_keeps_its_mistake_bound(kind, seed):
     """No more than 2W·Σ w ln(w‖μ‖₁/(μ‖w‖₁))·max‖x‖∞²/δ² mistakes, with η = δ/(W·max‖x‖∞²)."""
     rows, x, y, target = separable(seed)
@@ -265,7 +311,13 @@ def test_winnow_exp_keeps_its_mistake_bound(kind, seed):
 
 
 @some
-@given(row=SIGNED, y=LABEL, c=st.sampled_from([1.0, 0.25, 4.0]), history=HISTORY, eta=st.sampled_from([0.01, 0.3]))
+@given(
+    row=SIGNED,
+    y=LABEL,
+    c=st.sampled_from([1.0, 0.25, 4.0]),
+    history=HISTORY,
+    eta=st.sampled_from([0.01, 0.3]),
+)
 def test_winnow_exp_multiplies_by_exponentials_on_a_mistake_only(row, y, c, history, eta):
     """The form of the paper, computed directly: w *= exp(η·x·y) over [x, −x]."""
     learner = make({"kind": "winnow-exp", "eta": eta})
@@ -281,7 +333,7 @@ def test_winnow_exp_multiplies_by_exponentials_on_a_mistake_only(row, y, c, hist
     assert np.allclose(weights(state)[small], (positive - negative)[small], rtol=1e-9, atol=1e-13)
 
 
-@pytest.mark.parametrize(("scale", "seed"), [(1.0, 0), (1.0, 1), (30.0, 2), (1e3, 3), (1e40, 4)])
+@looped(("scale", "seed"), [(1.0, 0), (1.0, 1), (30.0, 2), (1e3, 3), (1e40, 4)])
 def test_winnow_norm_gives_the_labels_of_winnow_exp_for_ever(scale, seed):
     """Also where weights go from one end of their range to the other at every mistake."""
     stream = seeded(seed, 1500)
@@ -290,7 +342,7 @@ def test_winnow_norm_gives_the_labels_of_winnow_exp_for_ever(scale, seed):
     one, other = make("winnow-exp"), make("winnow-norm:W=3")
     states = one.init(SMALL), other.init(SMALL)
     scores = one.learn(states[0], X, y), other.learn(states[1], X, y)
-    assert np.array_equal(predicted(scores[0]), predicted(scores[1]))
+    assert np.array_equal(predict_labels(scores[0]), predict_labels(scores[1]))
     assert states[0].h.tobytes() == states[1].h.tobytes()
     assert 100 < one.updates(states[0]) == other.updates(states[1])
 
@@ -326,19 +378,32 @@ def test_the_sum_of_the_weights_is_taken_afresh_now_and_then():
     state = learner.init(SMALL)
     state.moves[0], state.Z[0] = RENEW - 2, 1e5
     for wanted in (False, True):
-        learn(learner, state, {1: 1.0, 2: -3.0}, -1.0 if state.w.v @ dense({1: 1.0, 2: -3.0}) > 0 else 1.0)
+        learn(
+            learner,
+            state,
+            {1: 1.0, 2: -3.0},
+            -1.0 if state.w.v @ dense({1: 1.0, 2: -3.0}) > 0 else 1.0,
+        )
         assert (state.Z.sum() == pytest.approx(np.cosh(state.h).sum())) == wanted
 
 
 def test_the_sum_is_by_default_what_the_weights_sum_to_without_normalising():
     learner, plain = make("winnow-norm:mu=0.3"), make("winnow-exp:mu=0.3")
     assert learner.weight_sum(50) == pytest.approx(2 * 50 * 0.3)
-    assert learner.init(50).w.scale[0] == pytest.approx(plain.init(50).w.scale[0]) == pytest.approx(0.6)
+    assert (
+        learner.init(50).w.scale[0]
+        == pytest.approx(plain.init(50).w.scale[0])
+        == pytest.approx(0.6)
+    )
 
 
-@pytest.mark.parametrize("kind", EXPONENT)
+@looped("kind", EXPONENT)
 def test_exponents_are_cut_and_come_back(kind):
-    learner = make({"kind": kind, "eta": 1.0} if kind.startswith("winnow") else {"kind": kind, "eta": 1e9, "C": 1e9})
+    learner = make(
+        {"kind": kind, "eta": 1.0}
+        if kind.startswith("winnow")
+        else {"kind": kind, "eta": 1e9, "C": 1e9}
+    )
     state = learner.init(3)
     for y in (1.0, 1.0, -1.0, -1.0, 1.0):
         learn(learner, state, {1: 1e45, 2: -1e-45}, y, 1e4)
@@ -348,10 +413,12 @@ def test_exponents_are_cut_and_come_back(kind):
     assert np.isfinite(learner.scores(state, one({1: 5e49, 2: -5e49}))).all()
 
 
-@pytest.mark.parametrize("kind", ["winnow-norm", "lm-winnow-norm"])
-@pytest.mark.parametrize("eta", [0.01, 3.0])
+@looped("kind", ["winnow-norm", "lm-winnow-norm"])
+@looped("eta", [0.01, 3.0])
 def test_the_mean_of_normalised_weights_counts_every_event(kind, eta):
-    """With a large step the scale moves by many digits: the clock of averaging must not lose the small ones."""
+    """With a large step the scale moves by many digits: the clock of averaging must not lose the
+    small ones.
+    """
     current = make({"kind": kind, "eta": eta, "W": 3.0})
     learner = make({"kind": "averaged", "base": current})
     stream, kept = seeded(13, 200), []
@@ -370,7 +437,9 @@ def test_the_mean_of_normalised_weights_counts_every_event(kind, eta):
 
 
 def climb(learner, rows, x, y, dual, passes):
-    """Learn the rows again and again with their dual variables kept: the objective never falls; returns the margins."""
+    """Learn the rows again and again with their dual variables kept: the objective never falls;
+    returns the margins.
+    """
     duals, state = np.zeros(rows.size), learner.init(x.shape[1])
     best = dual(duals, x, y)
     for _ in range(passes):
@@ -388,24 +457,30 @@ def climb(learner, rows, x, y, dual, passes):
     return margins, duals
 
 
-@pytest.mark.parametrize("C", [1e3, 0.5])
+@looped("C", [1e3, 0.5])
 def test_lm_winnow_climbs_its_dual_objective_up_to_the_margin(C):
-    """Σa − Σ μ(e^h + e^−h), h = Σ a·y·x: separable rows end at a margin of 1 or more, if C lets them."""
+    """Σa − Σ μ(e^h + e^−h), h = Σ a·y·x: separable rows end at a margin of 1 or more, if C lets
+    them.
+    """
     rows, x, y, _ = separable(5, rows=60, dim=12)
     rows = rows._replace(weights=np.where(np.arange(y.size) % 3 == 0, 2.0, 1.0))
     learner = make({"kind": "lm-winnow", "C": C, "eta": 0.02})
-    margins, duals = climb(learner, rows, x, y, lambda a, x, y: a.sum() - 0.02 * np.cosh((a * y) @ x).sum(), 1500)
+    margins, duals = climb(
+        learner, rows, x, y, lambda a, x, y: a.sum() - 0.02 * np.cosh((a * y) @ x).sum(), 1500
+    )
     assert (margins > 0.98).all() == (C > 1)
     assert (duals.max() > 0.99 * C) == (C < 1)
 
 
-@pytest.mark.parametrize("C", [1e3, 0.5])
+@looped("C", [1e3, 0.5])
 def test_lm_winnow_norm_climbs_its_dual_objective_up_to_the_margin(C):
     """Σa − W·ln Σ (e^h + e^−h)."""
     rows, x, y, target = separable(6, rows=60, dim=12)
     W = 4 * np.abs(target).sum() / (y * (x @ target)).min()
     learner = make({"kind": "lm-winnow-norm", "C": C, "eta": 0.005, "W": W})
-    margins, _ = climb(learner, rows, x, y, lambda a, x, y: a.sum() - W * np.log(np.cosh((a * y) @ x).sum()), 1500)
+    margins, _ = climb(
+        learner, rows, x, y, lambda a, x, y: a.sum() - W * np.log(np.cosh((a * y) @ x).sum()), 1500
+    )
     assert C < 1 or (margins > 0.98).all()
 
 
@@ -420,10 +495,12 @@ def test_in_one_pass_the_large_margin_rules_move_below_the_margin_only(row, y, k
         assert state_digest(state) == before
     else:
         a = min(2.0, 0.1 * (1 - y * s))
-        assert np.allclose(state.h, np.clip(h + a * y * x, -LARGEST_H, LARGEST_H), rtol=1e-12, atol=1e-12)
+        assert np.allclose(
+            state.h, np.clip(h + a * y * x, -LARGEST_H, LARGEST_H), rtol=1e-12, atol=1e-12
+        )
 
 
-@pytest.mark.parametrize("kind", EXPONENT)
+@looped("kind", EXPONENT)
 def test_zero_rows_and_a_single_class_do_no_harm(kind):
     learner = make(kind)
     state = learner.init(3)

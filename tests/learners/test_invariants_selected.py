@@ -1,11 +1,14 @@
-"""What selection promises: the mask by its definition, learning untouched by it, and its renewal by count alone."""
+"""What selection promises: the mask by its definition, learning untouched by it, and its renewal by
+count alone.
+"""
 
 import numpy as np
 import pytest
-from streams import SMALL, labels, seeded, suited
 
 from learners.registry import make
 from learners.state import flatten
+from tests.learners.streams import SMALL, labels, seeded, suited
+from tests.looped import looped
 
 INVARIANTS = {"selected": "test_pruned_weights_are_the_smallest_and_weigh_no_more_than_sigma"}
 
@@ -18,7 +21,7 @@ def learned(spec, rows=60):
     return learner, state
 
 
-@pytest.mark.parametrize("sigma", [0.0, 0.5, 5.0, 1e9])
+@looped("sigma", [0.0, 0.5, 5.0, 1e9])
 def test_pruned_weights_are_the_smallest_and_weigh_no_more_than_sigma(sigma):
     _, state = learned({"kind": "selected", "sigma": sigma, "every": 1, "base": "pa1"})
     sizes = np.abs(state.base.w.scale[0] * state.base.w.v)[1:]
@@ -31,14 +34,18 @@ def test_pruned_weights_are_the_smallest_and_weigh_no_more_than_sigma(sigma):
 
 
 def test_efs_keeps_k_known_features_from_both_ends():
-    _, state = learned({"kind": "selected", "selector": "efs", "K": 3, "P": 0.67, "every": 5, "base": "mbw"})
+    _, state = learned(
+        {"kind": "selected", "selector": "efs", "K": 3, "P": 0.67, "every": 5, "base": "mbw"}
+    )
     assert state.base.w.mask[1:].sum() == 3
     assert state.base.w.mask[0] == 1
 
 
-@pytest.mark.parametrize("base", ["pa1", "mbw", "arow"])
+@looped("base", ["pa1", "mbw", "arow"])
 def test_learning_does_not_see_the_mask(base):
-    selector = {"selector": "efs", "K": 2} if base == "mbw" else {"selector": "prune", "sigma": 10.0}
+    selector = (
+        {"selector": "efs", "K": 2} if base == "mbw" else {"selector": "prune", "sigma": 10.0}
+    )
     _, masked = learned({"kind": "selected", "every": 3, **selector, "base": base})
     _, plain = learned({"kind": base})
     for path, array in flatten(plain).items():
@@ -46,8 +53,9 @@ def test_learning_does_not_see_the_mask(base):
             assert flatten(masked.base)[path].tobytes() == array.tobytes()
 
 
-@pytest.mark.parametrize(
-    ("selector", "base"), [("efs", "pa1"), ("prune", "winnow"), ("prune", "mbw"), ("efs", "winnow"), ("prune", "fs")]
+@looped(
+    ("selector", "base"),
+    [("efs", "pa1"), ("prune", "winnow"), ("prune", "mbw"), ("efs", "winnow"), ("prune", "fs")],
 )
 def test_selection_that_makes_no_sense_is_refused_with_the_reason(selector, base):
     with pytest.raises(ValueError, match=f"{selector} makes no sense over {base}"):

@@ -1,30 +1,32 @@
-"""The first four laws, and what follows from them, bit for bit, for every learner and every legal composition."""
+"""The first four laws, and what follows from them, bit for bit, for every learner and every legal
+composition.
+"""
 
 import numpy as np
 import pytest
-from specs import (
+
+from learners.batch import Batch
+from learners.jit import ACCEPTED, LARGEST_WEIGHT
+from learners.registry import kind_class, make
+from learners.state import flatten, restore, state_digest
+from tests.learners.specs import (
     COMPOSITIONS,
     LEARNERS,
     ORDER,
     built,
     choices,
+    chosen_specs,
     compositions,
+    every_learner,
     leaves,
-    name,
     nestings,
     on_each,
     specs,
     varied,
 )
-from streams import SMALL, SPARSE, labels, seeded, suited
+from tests.learners.streams import SMALL, SPARSE, labels, seeded, suited
 
-from learners.batch import Batch
-from learners.kernels import ACCEPTED, LARGEST_WEIGHT
-from learners.registry import kind_class, make
-from learners.state import flatten, restore, state_digest
-
-SPECS = specs()
-every_spec = pytest.mark.parametrize("learner", SPECS, ids=name)
+CHOSEN = chosen_specs()
 
 LONG = seeded(1, 60, SMALL, hostile=True)
 WIDE = seeded(2, 30, SPARSE, hostile=True)
@@ -32,7 +34,9 @@ WIDE = seeded(2, 30, SPARSE, hostile=True)
 
 def same(one, other):
     """Bit for bit: tells −0 from 0, and holds for NaN."""
-    return one.shape == other.shape and one.dtype == other.dtype and one.tobytes() == other.tobytes()
+    return (
+        one.shape == other.shape and one.dtype == other.dtype and one.tobytes() == other.tobytes()
+    )
 
 
 def learned(learner, stream, cuts=()):
@@ -63,8 +67,13 @@ def test_any_cut_into_batches_gives_the_same(learner, stream, cuts):
     check_cuts(learner, stream, cuts)
 
 
-@every_spec
-@pytest.mark.parametrize(("stream", "cuts"), [(LONG, range(1, 60)), (WIDE, (7, 7, 20))], ids=["single", "pieces"])
+@every_learner(
+    CHOSEN,
+    {
+        "single": {"stream": LONG, "cuts": range(1, 60)},
+        "pieces": {"stream": WIDE, "cuts": (7, 7, 20)},
+    },
+)
 def test_any_cut_of_a_long_stream_gives_the_same(learner, stream, cuts):
     check_cuts(learner, stream, cuts)
 
@@ -81,7 +90,9 @@ def test_a_restored_state_goes_on_the_same(learner, stream, place):
     y, state = labels(learner, stream), learner.init(stream.dim)
     before = learner.learn(state, stream.X.rows(0, place), y[:place])
     saved = {path: (a.tobytes(), a.dtype.str, a.shape) for path, a in flatten(state).items()}
-    arrays = {path: np.frombuffer(raw, kind).reshape(shape) for path, (raw, kind, shape) in saved.items()}
+    arrays = {
+        path: np.frombuffer(raw, kind).reshape(shape) for path, (raw, kind, shape) in saved.items()
+    }
     state = restore(learner.init(stream.dim), arrays)
     after = learner.learn(state, stream.X.rows(place, stream.X.size), y[place:])
     whole = learned(learner, stream)
@@ -89,8 +100,7 @@ def test_a_restored_state_goes_on_the_same(learner, stream, place):
     assert state_digest(state) == whole[1]
 
 
-@every_spec
-@pytest.mark.parametrize("stream", [LONG, WIDE], ids=["long", "wide"])
+@every_learner(CHOSEN, {"long": {"stream": LONG}, "wide": {"stream": WIDE}})
 def test_scores_writes_nothing(learner, stream):
     stream = suited(learner, stream)
     state = learner.init(stream.dim)
@@ -104,7 +114,7 @@ def test_scores_writes_nothing(learner, stream):
     assert same(batch, np.concatenate([learner.scores(state, event) for event in singles(stream)]))
 
 
-@every_spec
+@every_learner(CHOSEN)
 def test_learn_does_not_write_to_its_input(learner):
     stream = suited(learner, LONG)
     state = learner.init(stream.dim)
@@ -131,14 +141,16 @@ def read_only(X):
 def test_refused_rows_and_rows_of_weight_0_change_no_bit(learner, stream):
     stream = suited(learner, stream)
     y, state = labels(learner, stream), learner.init(stream.dim)
-    refused = learner.refusals(stream.X) != ACCEPTED
+    refused = learner.row_refusals(stream.X) != ACCEPTED
     for t, event in enumerate(singles(stream)):
         before = state_digest(state)
         scores = learner.learn(state, event, y[t : t + 1])
         assert np.isnan(scores).all() == refused[t]
         if refused[t] or event.weights[0] == 0.0:
             assert state_digest(state) == before
-    assert same(np.isnan(learner.scores(state, stream.X)).reshape(refused.size, -1).all(axis=1), refused)
+    assert same(
+        np.isnan(learner.scores(state, stream.X)).reshape(refused.size, -1).all(axis=1), refused
+    )
 
 
 @on_each({"stream": LONG}, {"stream": WIDE})
@@ -146,14 +158,14 @@ def test_hostile_rows_leave_everything_finite(learner, stream):
     stream = suited(learner, stream)
     y, state = labels(learner, stream), learner.init(stream.dim)
     scores = learner.learn(state, stream.X, y)
-    accepted = scores[learner.refusals(stream.X) == ACCEPTED]
+    accepted = scores[learner.row_refusals(stream.X) == ACCEPTED]
     unseen = np.isneginf(accepted) if scores.ndim == 2 else False
     assert (np.isfinite(accepted) | unseen).all()
     assert all(np.isfinite(array).all() for array in flatten(state).values())
     assert largest(inner(state)) <= LARGEST_WEIGHT * (1 + 1e-12)
     assert np.isfinite(learner.norm(state))
     assert 0 <= learner.updates(state) <= stream.X.size
-    assert 0 <= learner.dropped(state) <= stream.X.size
+    assert 0 <= learner.dropped_updates(state) <= stream.X.size
 
 
 def largest(leaf):
@@ -185,7 +197,8 @@ BEYOND = {
     "fs2": {"eta0": 1e200},
     "fs3": {"eta0": 1e200},
 }
-"""Parameters with which the first step already leaves the safe range, of the rules that have such."""
+"""Parameters with which the first step already leaves the safe range, of the rules that have such.
+"""
 
 
 STEPPING_BEYOND = [
@@ -196,14 +209,14 @@ STEPPING_BEYOND = [
 ]
 
 
-@pytest.mark.parametrize("learner", STEPPING_BEYOND, ids=name)
+@every_learner(STEPPING_BEYOND)
 def test_dropped_updates_are_counted_and_change_no_weight(learner):
     state = learner.init(SMALL)
     X = seeded(3, 20).X._replace(weights=np.ones(20))
     scores = learner.learn(state, X, np.ones(20))
     assert np.isfinite(scores).any()
     assert not inner(state).w.v.any()
-    assert (learner.updates(state), learner.dropped(state)) == (0, 20)
+    assert (learner.updates(state), learner.dropped_updates(state)) == (0, 20)
 
 
 def test_a_step_beyond_the_largest_weight_is_dropped_whole():
@@ -213,7 +226,7 @@ def test_a_step_beyond_the_largest_weight_is_dropped_whole():
     scores = learner.learn(state, X, np.array([1.0, 1.0]))
     assert scores.tolist() == [0.0, 1e50 - 9e49 * 9e99]
     assert state.w.v.tolist() == [1e50, 9e99, 0.0]
-    assert (learner.updates(state), learner.dropped(state)) == (1, 1)
+    assert (learner.updates(state), learner.dropped_updates(state)) == (1, 1)
 
 
 def test_the_norm_is_finite_where_the_weights_are():
@@ -226,7 +239,9 @@ def test_the_norm_is_finite_where_the_weights_are():
 
 def test_the_order_of_composition_is_the_only_one():
     legal = {chain for chain in nestings() if any(built(nested(chain, kind)) for kind in LEARNERS)}
-    ascending = {chain for chain in nestings() if list(chain) == [kind for kind in ORDER if kind in chain]}
+    ascending = {
+        chain for chain in nestings() if list(chain) == [kind for kind in ORDER if kind in chain]
+    }
     assert set(ORDER) == set(COMPOSITIONS)
     assert legal == ascending
 
@@ -240,7 +255,7 @@ def nested(chain, kind):
 
 def test_vote_is_refused_on_learners_that_move_at_every_event_and_nowhere_else():
     vote = {"kind": "averaged", "mode": "vote"}
-    linear = [leaf for leaf in leaves() if not built(leaf).stores_rows()]
+    linear = [leaf for leaf in leaves() if not built(leaf).capabilities.stores_rows]
     refused = {leaf["kind"] for leaf in linear if built({**vote, "base": leaf}) is None}
     assert refused == {"norma", "sgd-log", "fs", "fs1", "fs2", "fs3", "ftrl", "adagrad"}
     with pytest.raises(ValueError, match="sgd-log updates at every event: use avg"):
@@ -248,19 +263,39 @@ def test_vote_is_refused_on_learners_that_move_at_every_event_and_nowhere_else()
 
 
 def test_scaling_is_refused_on_learners_that_learn_scales_themselves_and_nowhere_else():
-    refused = {kind for kind in LEARNERS if built({"kind": "scaled", "center": False, "base": kind}) is None}
+    refused = {
+        kind
+        for kind in LEARNERS
+        if built({"kind": "scaled", "center": False, "base": kind}) is None
+    }
     assert refused == {"fs", "fs1", "fs2", "fs3"}
-    for base in ("fs2", {"kind": "averaged", "base": "fs2"}, {"kind": "one_vs_rest", "base": "fs2"}):
-        with pytest.raises(ValueError, match="scaled: fs2 learns the scale of every feature itself: use it without"):
+    for base in (
+        "fs2",
+        {"kind": "averaged", "base": "fs2"},
+        {"kind": "one_vs_rest", "base": "fs2"},
+    ):
+        with pytest.raises(
+            ValueError, match="scaled: fs2 learns the scale of every feature itself: use it without"
+        ):
             make({"kind": "scaled", "base": base})
 
 
 def test_centring_is_refused_on_learners_that_take_no_negative_values_and_nowhere_else():
     centred = {kind: built({"kind": "scaled", "center": True, "base": kind}) for kind in LEARNERS}
     divided = {kind: built({"kind": "scaled", "center": False, "base": kind}) for kind in LEARNERS}
-    assert {kind for kind in LEARNERS if divided[kind] and not centred[kind]} == {"winnow", "winnow-balanced", "mbw"}
-    for base in ("mbw", {"kind": "averaged", "base": "mbw"}, {"kind": "one_vs_rest", "base": "mbw"}):
-        with pytest.raises(ValueError, match="scaled: center: true makes values negative, which the base does not"):
+    assert {kind for kind in LEARNERS if divided[kind] and not centred[kind]} == {
+        "winnow",
+        "winnow-balanced",
+        "mbw",
+    }
+    for base in (
+        "mbw",
+        {"kind": "averaged", "base": "mbw"},
+        {"kind": "one_vs_rest", "base": "mbw"},
+    ):
+        with pytest.raises(
+            ValueError, match="scaled: center: true makes values negative, which the base does not"
+        ):
             make({"kind": "scaled", "center": True, "base": base})
 
 
@@ -272,7 +307,7 @@ def parts(learner):
 
 def test_specs_leave_no_kind_and_no_choice_out():
     seen = set()
-    for part in (part for learner in SPECS for part in parts(learner)):
+    for part in (part for learner in specs() for part in parts(learner)):
         seen |= {(part.kind, field, value) for field, value in part if field != "base"}
     for kind in LEARNERS | COMPOSITIONS:
         for choice in choices(kind):
@@ -287,9 +322,18 @@ def test_specs_leave_no_kind_and_no_choice_out():
     ("change", "words"),
     [
         (lambda a: a | {"extra": np.zeros(1)}, "arrays do not fit this learner: extra"),
-        (lambda a: {path: a[path] for path in a if path != "w/v"}, "arrays do not fit this learner: w/v"),
-        (lambda a: a | {"w/v": np.zeros(4)}, r"w/v is float64\(4,\), this learner has float64\(3,\)"),
-        (lambda a: a | {"updates": np.zeros(1)}, r"updates is float64\(1,\), this learner has int64\(1,\)"),
+        (
+            lambda a: {path: a[path] for path in a if path != "w/v"},
+            "arrays do not fit this learner: w/v",
+        ),
+        (
+            lambda a: a | {"w/v": np.zeros(4)},
+            r"w/v is float64\(4,\), this learner has float64\(3,\)",
+        ),
+        (
+            lambda a: a | {"updates": np.zeros(1)},
+            r"updates is float64\(1,\), this learner has int64\(1,\)",
+        ),
     ],
 )
 def test_arrays_of_another_learner_are_refused(change, words):
@@ -302,4 +346,7 @@ def test_a_restored_state_shares_no_memory_with_what_it_came_from():
     learner = make("averaged:base=pa")
     state = learner.init(3)
     copy = restore(learner.init(3), flatten(state))
-    assert not any(np.shares_memory(a, b) for a, b in zip(flatten(state).values(), flatten(copy).values(), strict=True))
+    assert not any(
+        np.shares_memory(a, b)
+        for a, b in zip(flatten(state).values(), flatten(copy).values(), strict=True)
+    )

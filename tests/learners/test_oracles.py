@@ -1,29 +1,35 @@
-"""The fast learners against plain dense ones written from the papers: the same scores, weights and updates."""
+"""The fast learners against plain dense ones written from the papers: the same scores, weights and
+updates.
+"""
 
 import importlib
 
 import numpy as np
-import pytest
-from specs import name, specs
-from streams import SMALL, labels, seeded, suited
 
-from learners.kernels import ACCEPTED
+from learners.jit import ACCEPTED
 from learners.linear.weights import NONE
+from tests.learners.dense_rows import close, dense
+from tests.learners.specs import chosen_specs, every_learner
+from tests.learners.streams import SMALL, labels, seeded, suited
 
 ROWS = 120
 
 
 def oracle(spec, dim):
     """The oracle of a spec, inside out, as its configuration says."""
-    module = importlib.import_module(f"oracles.{spec['kind'].replace('-', '_')}")
-    parameters = {field: value for field, value in spec.items() if field not in ("kind", "base", "J")}
+    module = importlib.import_module(f"tests.learners.oracles.{spec['kind'].replace('-', '_')}")
+    parameters = {
+        field: value for field, value in spec.items() if field not in ("kind", "base", "J")
+    }
     if "base" in spec:
         return module.Oracle(lambda: oracle(spec["base"], dim), **parameters)
     return Leaf(module.Oracle(dim, **parameters), spec.get("J", 1.0))
 
 
 class Leaf:
-    """A leaf's oracle with what all of them have in common: the cost of the positive class, and linear answers."""
+    """A leaf's oracle with what all of them have in common: the cost of the positive class, and
+    linear answers.
+    """
 
     def __init__(self, rule, J):
         self.rule, self.J = rule, J
@@ -43,16 +49,26 @@ class Leaf:
 
     def sizes(self, weights):
         """By what features are selected: slot to size, of those that are known."""
-        return self.rule.sizes(weights) if hasattr(self.rule, "sizes") else dict(enumerate(np.abs(weights)))
+        return (
+            self.rule.sizes(weights)
+            if hasattr(self.rule, "sizes")
+            else dict(enumerate(np.abs(weights)))
+        )
 
 
-# Seeds chosen so that no score meets a threshold (0, the margin, SCW's bound) to the last digit: there rounding alone
-# decides whether fast or oracle moves. Seeds 6, 8, 9 and 10 have such ties, e.g. y·s = 1.0 against 0.9999999999999999.
-@pytest.mark.parametrize(("seed", "dim"), [(5, SMALL), (11, SMALL), (7, 40)])
-@pytest.mark.parametrize("learner", [learner for learner in specs() if not learner.stores_rows()], ids=name)
+# Seeds chosen so that no score meets a threshold (0, the margin, SCW's bound) to the last digit:
+# there rounding alone decides whether fast or oracle moves. Seeds 6, 8, 9 and 10 have such ties,
+# e.g. y·s = 1.0 against 0.9999999999999999.
+SEEDS = [(5, SMALL), (11, SMALL), (7, 40)]
+
+
+@every_learner(
+    [learner for learner in chosen_specs() if not learner.capabilities.stores_rows],
+    {f"seed {seed}": {"seed": seed, "dim": dim} for seed, dim in SEEDS},
+)
 def test_fast_equals_oracle(learner, seed, dim):
     stream = suited(learner, seeded(seed, ROWS, dim))
-    taken = learner.refusals(stream.X) == ACCEPTED
+    taken = learner.row_refusals(stream.X) == ACCEPTED
     y, state, slow = labels(learner, stream), learner.init(dim), oracle(learner.model_dump(), dim)
     scores = learner.learn(state, stream.X, y)
     wanted, moves = [], 0
@@ -71,20 +87,6 @@ def test_fast_equals_oracle(learner, seed, dim):
         assert close(answering(state)[c], w)
 
 
-def close(got, wanted):
-    finite = np.isfinite(wanted)
-    assert np.array_equal(finite, np.isfinite(got))
-    return np.allclose(got[finite], wanted[finite], rtol=1e-10, atol=1e-10 * np.abs(wanted[finite]).max(initial=0))
-
-
-def dense(stream):
-    rows = np.zeros((stream.X.size, stream.dim))
-    for t in range(stream.X.size):
-        entries = slice(*stream.X.indptr[t : t + 2])
-        rows[t, stream.X.indices[entries]] = stream.X.values[entries]
-    return rows
-
-
 def state_of(state):
     return state.base if hasattr(state, "mean") else state
 
@@ -94,7 +96,9 @@ def answering(state):
     state = getattr(state_of(state), "classes", state_of(state))
     leaf = getattr(state, "base", state)
     if hasattr(leaf, "beta"):  # every feature has more than one parameter
-        return np.concatenate([mean(leaf.w), mean(leaf.alpha)[..., 1:], mean(leaf.beta)[..., 1:]], axis=-1)
+        return np.concatenate(
+            [mean(leaf.w), mean(leaf.alpha)[..., 1:], mean(leaf.beta)[..., 1:]], axis=-1
+        )
     weights = mean(leaf.w) - mean(leaf.v) if hasattr(leaf, "v") and leaf.v.v.size else mean(leaf.w)
     return weights * leaf.w.mask if leaf.w.mask.size else weights
 
@@ -102,4 +106,8 @@ def answering(state):
 def mean(w):
     if w.mode.flat[0] == NONE:
         return w.scale * w.v
-    return np.where(w.counted > 0, (w.total + w.v * (w.clock - w.upto)) / np.maximum(1, w.counted), w.scale * w.v)
+    return np.where(
+        w.counted > 0,
+        (w.total + w.v * (w.clock - w.upto)) / np.maximum(1, w.counted),
+        w.scale * w.v,
+    )

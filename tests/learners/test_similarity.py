@@ -1,15 +1,17 @@
-"""Rows and trees compared with the whole set at once give the bits of one comparison after the other."""
+"""Rows and trees compared with the whole set at once give the bits of one comparison after the
+other.
+"""
 
 import numpy as np
-import pytest
-from stored_sets import room_for
-from streams import bracketed
 
 from learners.batch import Batch, Trees
-from learners.dual.brackets import flattened
-from learners.dual.similarity import LINEAR, Kernel, similarities
-from learners.dual.support import add, fresh_support
-from learners.dual.trees import common, own
+from learners.kernel.similarity import LINEAR, Kernel, similarities
+from learners.kernel.support import add, fresh_support
+from learners.kernel.tree_kernel import common, own
+from learners.kernel.tree_parser import flatten_tree
+from tests.learners.stored_sets import room_for
+from tests.learners.streams import bracketed
+from tests.looped import looped
 
 DIM = 12
 LINES = Kernel(LINEAR, 1.0, 1.0, 1.0, 0.0, 1, False, 0.0, 0.4, True)
@@ -27,8 +29,8 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("size", [*range(10), 33])
+@looped("shape", SHAPES)
+@looped("size", [*range(10), 33])
 def test_products_are_summed_from_left_to_right(shape, size):
     rng = np.random.default_rng(size)
     rows = [list(SHAPES[shape](rng, i)) for i in range(size)]
@@ -44,16 +46,22 @@ def test_products_are_summed_from_left_to_right(shape, size):
     assert not work.spread.any()
     for i, there in enumerate(rows):
         total = 0.0
-        for slot, value in zip(there, stored.values[stored.indptr[i] : stored.indptr[i + 1]].tolist(), strict=True):
+        for slot, value in zip(
+            there, stored.values[stored.indptr[i] : stored.indptr[i + 1]].tolist(), strict=True
+        ):
             total += value * x.get(slot, 0.0)
         assert work.k[i] == total
 
 
 def test_trees_together_are_trees_one_by_one():
     rng = np.random.default_rng(0)
-    trees = Trees.joined([flattened(bracketed(rng, depth), 1000) for depth in (1, 2, 3, 4) for _ in range(5)])
+    trees = Trees.concatenate(
+        [flatten_tree(bracketed(rng, depth), 1000) for depth in (1, 2, 3, 4) for _ in range(5)]
+    )
     n = trees.ends.size - 1
-    assert any(np.unique(trees.rows(i, i + 1).productions).size < np.diff(trees.ends)[i] for i in range(n)), "repeats"
+    assert any(
+        np.unique(trees.rows(i, i + 1).productions).size < np.diff(trees.ends)[i] for i in range(n)
+    ), "repeats"
     together, alone = np.empty(n), np.empty(1)
     for i in range(n):
         common(trees, i, trees, 0, n, 0.4, together)

@@ -1,26 +1,28 @@
 """Stored rows compared with the set they are in, against kernels written from the thesis."""
 
 import numpy as np
-import pytest
-from plain_kernels import kernel
-from specs import FIRST, ROOM, built, choices, name
-from stored_sets import room_for
-from streams import SMALL, labels, seeded, suited, texts
-from test_oracles import dense
-from test_oracles_dual import Row
 
-from learners.dual.stored import stored_similarities
+from learners.kernel.similarity import stored_similarities
 from learners.state import state_digest
+from tests.learners.dense_rows import dense
+from tests.learners.plain_kernels import kernel
+from tests.learners.specs import FIRST, ROOM, built, choices, name
+from tests.learners.stored_sets import room_for
+from tests.learners.streams import SMALL, labels, seeded, suited, texts
+from tests.learners.tree_rows import Row
+from tests.looped import looped
 
 EVENTS = 40
 
 
-@pytest.mark.parametrize("dim", [SMALL, 40])
-@pytest.mark.parametrize("learner", [made for spec in choices(FIRST) if (made := built(spec))], ids=name)
+@looped("dim", [SMALL, 40])
+@looped("learner", [made for spec in choices(FIRST) if (made := built(spec))], ids=name)
 def test_a_stored_row_is_compared_with_all_of_the_set(learner, dim):
     stream = suited(learner, seeded(5, EVENTS, dim))
     state, y = learner.init(dim), labels(learner, stream)
-    kept = [t for t in range(EVENTS) if moved(learner, state, stream.X.rows(t, t + 1), y[t : t + 1])]
+    kept = [
+        t for t in range(EVENTS) if moved(learner, state, stream.X.rows(t, t + 1), y[t : t + 1])
+    ]
     rows = [with_tree(dense(stream)[t], texts(EVENTS)[t]) for t in kept]
     assert len(rows) == state.support.size[0] > ROOM / 2
     before, K, work = state_digest(state), kernel(learner.model_dump()), room_for(state.support)

@@ -1,18 +1,21 @@
-"""The support set against a list of rows: adding, dropping, what is told of it, and what cannot be one."""
+"""The support set against a list of rows: adding, dropping, what is told of it, and what cannot be
+one.
+"""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stored_sets import scored
-from streams import bracketed
 
 from learners.batch import NO_TREE, Batch
-from learners.dual.brackets import flattened
-from learners.dual.decisive import stored_row
-from learners.dual.support import add, drop, fresh_support, possible, room
+from learners.kernel.explain import stored_row
+from learners.kernel.support import add, drop, fresh_support, has_room, is_valid_support
+from learners.kernel.tree_parser import flatten_tree
 from learners.registry import LEARNERS, make
 from learners.state import flatten, restore, state_digest
+from tests.learners.stored_sets import scored
+from tests.learners.streams import bracketed
+from tests.looped import looped
 
 DIM, ROWS, ENTRIES, NODES = 9, 5, 12, 40
 
@@ -22,16 +25,22 @@ def row(seed):
     rng = np.random.default_rng(seed)
     slots = sorted(rng.choice(np.arange(1, DIM), rng.integers(0, 5), replace=False).tolist())
     bias = [0] if rng.random() < 0.5 else []
-    tree = flattened(bracketed(rng, 2), 100) if rng.random() < 0.8 else NO_TREE
-    return Batch.from_rows([(bias + slots, [1.0] * len(bias) + rng.normal(size=len(slots)).tolist())], trees=tree)
+    tree = flatten_tree(bracketed(rng, 2), 100) if rng.random() < 0.8 else NO_TREE
+    return Batch.from_rows(
+        [(bias + slots, [1.0] * len(bias) + rng.normal(size=len(slots)).tolist())], trees=tree
+    )
 
 
 def same(support, rows):
     """Whether a set holds these rows, apart from the bias."""
     bare = [(part.indices[part.indices > 0], part.values[part.indices > 0]) for part in rows]
-    wanted = [Batch.from_rows([row], trees=part.trees) for row, part in zip(bare, rows, strict=True)]
+    wanted = [
+        Batch.from_rows([row], trees=part.trees) for row, part in zip(bare, rows, strict=True)
+    ]
     pairs = [(flatten(stored_row(support, i)), flatten(one)) for i, one in enumerate(wanted)]
-    return all(np.array_equal(array, one[path]) for stored, one in pairs for path, array in stored.items())
+    return all(
+        np.array_equal(array, one[path]) for stored, one in pairs for path, array in stored.items()
+    )
 
 
 def stored(support, X, a):
@@ -53,14 +62,14 @@ def test_rows_are_kept_in_order_and_what_is_free_is_zero(steps):
             if len(kept) >= -step:
                 drop(support, len(kept) + step)
                 del kept[step]
-        elif room(support, X, 0):
+        elif has_room(support, X, 0):
             stored(support, X, float(len(kept) + 1))
             kept.append(X)
         else:
             entries = sum((part.indices > 0).sum() for part in [*kept, X])
             nodes = sum(part.trees.productions.size for part in [*kept, X])
             assert len(kept) == ROWS or entries > ENTRIES or nodes > NODES
-        assert possible(support)
+        assert is_valid_support(support)
         assert same(support, kept)
         assert support.size[0] == len(kept)
     whole = {path: array.copy() for path, array in flatten(support).items()}
@@ -77,7 +86,9 @@ def filled():
 
 
 MESS = st.tuples(
-    st.integers(0, 10**6), st.integers(0, 10**6), st.sampled_from([-(2**62), -1, 0, 1, 3, 7, 2**62, np.nan])
+    st.integers(0, 10**6),
+    st.integers(0, 10**6),
+    st.sampled_from([-(2**62), -1, 0, 1, 3, 7, 2**62, np.nan]),
 )
 CHANGED = [path for path, array in flatten(filled()).items() if array.size and path != "dim"]
 
@@ -85,14 +96,18 @@ CHANGED = [path for path, array in flatten(filled()).items() if array.size and p
 @settings(deadline=None, derandomize=True, max_examples=300)
 @given(mess=st.lists(MESS, min_size=1, max_size=3))
 def test_what_is_taken_for_a_set_can_be_worked_with(mess):
-    """Whatever was written into it: a kernel that runs over it without bounds checks stays inside."""
+    """Whatever was written into it: a kernel that runs over it without bounds checks stays
+    inside.
+    """
     support = filled()
     for which, place, value in mess:
         path = CHANGED[which % len(CHANGED)]
-        array = getattr(support.trees if path.startswith("trees/") else support, path.removeprefix("trees/"))
+        array = getattr(
+            support.trees if path.startswith("trees/") else support, path.removeprefix("trees/")
+        )
         if np.isfinite(value) or array.dtype == np.float64:
             array[place % array.size] = value
-    if possible(support):
+    if is_valid_support(support):
         K = make("k-perceptron:kernel=tree+rbf,gamma=1,width=4").function()
         assert np.isfinite(scored(support, K, row(3))).all()
         while support.size[0]:
@@ -100,7 +115,7 @@ def test_what_is_taken_for_a_set_can_be_worked_with(mess):
         assert same(support, [])
 
 
-@pytest.mark.parametrize(
+@looped(
     ("name", "place", "value"),
     [
         ("size", 0, -1),
@@ -134,16 +149,16 @@ def test_what_is_taken_for_a_set_can_be_worked_with(mess):
 )
 def test_what_a_kernel_could_not_survive_is_no_set(name, place, value):
     support = filled()
-    assert possible(support)
+    assert is_valid_support(support)
     part = support.trees if name.startswith("trees/") else support
     getattr(part, name.removeprefix("trees/"))[place] = value
-    assert not possible(support)
+    assert not is_valid_support(support)
 
 
-STORING = [kind for kind in LEARNERS if make(kind).stores_rows()]
+STORING = [kind for kind in LEARNERS if make(kind).capabilities.stores_rows]
 
 
-@pytest.mark.parametrize("kind", STORING)
+@looped("kind", STORING)
 def test_a_checkpoint_holds_what_is_stored_and_not_the_room(kind):
     learner = make(f"{kind}:gamma=1,width=64")
     state = learner.init(DIM)
@@ -156,12 +171,16 @@ def test_a_checkpoint_holds_what_is_stored_and_not_the_room(kind):
 def test_arrays_beyond_the_room_are_refused():
     support = filled()
     small = fresh_support(DIM, 2, ENTRIES, NODES)
-    with pytest.raises(ValueError, match=r"a is float64\(3,\), this learner has float64\(2,\) at most"):
+    with pytest.raises(
+        ValueError, match=r"a is float64\(3,\), this learner has float64\(2,\) at most"
+    ):
         restore(small, flatten(support))
 
 
 def test_classes_that_are_not_there_take_no_room_in_a_checkpoint():
-    learner = make({"kind": "one_vs_rest", "max_classes": 64, "base": "k-perceptron:gamma=1,width=64"})
+    learner = make(
+        {"kind": "one_vs_rest", "max_classes": 64, "base": "k-perceptron:gamma=1,width=64"}
+    )
     state = learner.init(DIM)
     X = Batch.from_rows([([1, 2, 3], [1.0, 2.0, 3.0])] * 40)
     learner.learn(state, X, np.arange(40.0) % 3)

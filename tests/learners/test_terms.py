@@ -1,29 +1,35 @@
-"""A score is the sum of its terms, and the weights are those that answer, for every learner and every composition."""
+"""A score is the sum of its terms, and the weights are those that answer, for every learner and
+every composition.
+"""
 
 import tracemalloc
 
 import numpy as np
-import pytest
-from specs import name, specs
-from streams import CLASSES, SMALL, SPARSE, labels, seeded, suited
 
 from learners.batch import BIAS, Batch
-from learners.kernels import ACCEPTED
+from learners.jit import ACCEPTED
 from learners.registry import make
 from learners.state import state_digest
+from tests.learners.specs import chosen_specs, every_learner, name
+from tests.learners.streams import CLASSES, SMALL, SPARSE, labels, seeded, suited
+from tests.looped import looped
 
-every_spec = pytest.mark.parametrize("learner", [learner for learner in specs() if not learner.stores_rows()], ids=name)
+every_linear = every_learner(
+    [learner for learner in chosen_specs() if not learner.capabilities.stores_rows]
+)
 LONG = seeded(1, 45, SMALL, hostile=True)
 WIDE = seeded(2, 30, SPARSE, hostile=True)
 
 
 def scored(learner, stream, rows=4):
-    """A state that has learned, and accepted rows: some it has learned from, some it has not, one of the bias alone."""
+    """A state that has learned, and accepted rows: some it has learned from, some it has not, one
+    of the bias alone.
+    """
     stream = suited(learner, stream)
     y, state = labels(learner, stream), learner.init(stream.dim)
     half = 2 * stream.X.size // 3
     learner.learn(state, stream.X.rows(0, half), y[:half])
-    accepted = np.flatnonzero(learner.refusals(stream.X) == ACCEPTED)
+    accepted = np.flatnonzero(learner.row_refusals(stream.X) == ACCEPTED)
     chosen = [stream.X.rows(t, t + 1) for t in [*accepted[:1], *accepted[-rows:]]]
     return state, [*chosen, Batch.from_rows([([BIAS], [1.0])])]
 
@@ -37,7 +43,7 @@ def columns(learner, state, row):
     return [(c, float(scores[c])) for c in np.flatnonzero(np.isfinite(scores))]
 
 
-@every_spec
+@every_linear
 def test_terms_sum_to_the_score_and_write_nothing(learner):
     for stream in (LONG, WIDE):
         check_sums(learner, *scored(learner, stream))
@@ -57,7 +63,7 @@ def check_sums(learner, state, rows):
     assert state_digest(state) == before
 
 
-@every_spec
+@every_linear
 def test_weights_are_those_of_the_terms_and_a_copy(learner):
     state, rows = scored(learner, LONG)
     before = state_digest(state)
@@ -81,7 +87,7 @@ def test_the_weights_of_fs3_are_its_scales():
     assert state.alpha.v[1] != 0.0
 
 
-@pytest.mark.parametrize(
+@looped(
     ("spec", "slots"),
     [
         ({"kind": "scaled", "center": True, "base": "pa1"}, [0, 1, 2, 3]),
@@ -93,7 +99,11 @@ def test_the_weights_of_fs3_are_its_scales():
 def test_absent_features_are_listed_where_they_take_part(spec, slots):
     learner = make(spec)
     state = learner.init(4)
-    learner.learn(state, Batch.from_rows([([0, 1, 2, 3], [1.0, 2.0, -1.0, 5.0])] * 3), np.array([1.0, -1.0, 1.0]))
+    learner.learn(
+        state,
+        Batch.from_rows([([0, 1, 2, 3], [1.0, 2.0, -1.0, 5.0])] * 3),
+        np.array([1.0, -1.0, 1.0]),
+    )
     assert learner.terms(state, Batch.from_rows([([0, 2], [1.0, 3.0])]), 0).slots.tolist() == slots
 
 
@@ -107,7 +117,7 @@ def test_winnow_explains_the_mean_of_what_it_has_seen():
     assert terms.constant == -0.5
 
 
-@pytest.mark.parametrize("spec", ["averaged:base=pa1", "mbw", "fs2:absent=skip", "scaled:center=false,base=arow"])
+@looped("spec", ["averaged:base=pa1", "mbw", "fs2:absent=skip", "scaled:center=false,base=arow"])
 def test_terms_cost_what_the_row_is_long(spec):
     learner = make(spec)
     state = learner.init(1_000_000)

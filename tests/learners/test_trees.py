@@ -1,19 +1,22 @@
-"""Trees: bracketed text to flat arrays, and the kernel over them against the plain recursive one."""
+"""Trees: bracketed text to flat arrays, and the kernel over them against the plain
+recursive one.
+"""
 
 import hashlib
 import json
 from pathlib import Path
 
 import numpy as np
-import plain_kernels as oracle
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from streams import bracketed
 
+import tests.learners.plain_kernels as oracle
 from learners.batch import NO_TREE, NO_TREES, Trees
-from learners.dual.brackets import LONGEST, BadTree, flattened
-from learners.dual.trees import common, normalised, own
+from learners.kernel.tree_kernel import common, normalise, own
+from learners.kernel.tree_parser import LONGEST, TreeSyntaxError, flatten_tree
+from tests.learners.streams import bracketed
+from tests.looped import looped
 
 GOLDEN = Path(__file__).parent / "golden" / "productions.json"
 MOST = 1 << 20
@@ -28,7 +31,7 @@ def drawn(seed, count=2, depth=4):
 
 
 def k(one, other, lam=0.4):
-    a, b = (flattened(text, MOST) if isinstance(text, str) else text for text in (one, other))
+    a, b = (flatten_tree(text, MOST) if isinstance(text, str) else text for text in (one, other))
     alike = np.full(1, np.nan)
     common(a, 0, b, 0, 1, lam, alike)
     return float(alike[0])
@@ -42,15 +45,21 @@ def children_of(tree, node):
 
 
 def test_a_tree_by_hand():
-    tree = flattened("(S (NP (PRP I)) (VP (VBP run)))", MOST)
+    tree = flatten_tree("(S (NP (PRP I)) (VP (VBP run)))", MOST)
     tree.validate(1)
     assert tree.ends.tolist() == [0, 5]
     assert (np.diff(tree.productions) > 0).all()
     prp, np_, vbp, vp, s = tree.order.tolist()
-    assert [children_of(tree, node) for node in (prp, np_, vbp, vp, s)] == [[], [prp], [], [vbp], [np_, vp]]
+    assert [children_of(tree, node) for node in (prp, np_, vbp, vp, s)] == [
+        [],
+        [prp],
+        [],
+        [vbp],
+        [np_, vp],
+    ]
 
 
-@pytest.mark.parametrize(
+@looped(
     "other",
     [
         "(S (NP (PRP I))(VP(VBP run)))",
@@ -60,12 +69,18 @@ def test_a_tree_by_hand():
     ids=["tight", "wide", "words in brackets"],
 )
 def test_spaces_and_brackets_around_words_do_not_matter(other):
-    for mine, theirs in zip(flattened("(S (NP (PRP I)) (VP (VBP run)))", MOST), flattened(other, MOST), strict=True):
+    for mine, theirs in zip(
+        flatten_tree("(S (NP (PRP I)) (VP (VBP run)))", MOST),
+        flatten_tree(other, MOST),
+        strict=True,
+    ):
         assert mine.tolist() == theirs.tolist()
 
 
 def test_a_word_is_not_a_node_of_the_same_name():
-    assert not np.isin(flattened("(S (A x))", MOST).productions, flattened("(S A)", MOST).productions).any()
+    assert not np.isin(
+        flatten_tree("(S (A x))", MOST).productions, flatten_tree("(S A)", MOST).productions
+    ).any()
     assert k("(S (A x) b)", "(S (A y) b)") == 0.4, "the roots alone"
     assert k("(S (A x) b)", "(S A b)") == 0.0
 
@@ -73,7 +88,7 @@ def test_a_word_is_not_a_node_of_the_same_name():
 def test_the_same_productions_in_every_version():
     """Hashes are in checkpoints: this file is never made anew."""
     for text, productions in json.loads(GOLDEN.read_text(encoding="utf-8")).items():
-        assert flattened(text, MOST).productions.tolist() == productions, text
+        assert flatten_tree(text, MOST).productions.tolist() == productions, text
 
 
 def test_long_productions_are_hashed_alike():
@@ -82,10 +97,10 @@ def test_long_productions_are_hashed_alike():
         digest = hashlib.blake2b(f"S {'x' * words}".encode(), digest_size=8).digest()
         wanted = [int.from_bytes(digest, "little", signed=True)]
         for _ in range(2):
-            assert flattened(f"(S {'x' * words})", MOST).productions.tolist() == wanted
+            assert flatten_tree(f"(S {'x' * words})", MOST).productions.tolist() == wanted
 
 
-@pytest.mark.parametrize(
+@looped(
     ("text", "why", "position"),
     [
         ("", "no tree", 0),
@@ -106,17 +121,17 @@ def test_long_productions_are_hashed_alike():
     ],
 )
 def test_what_is_no_tree_is_told_with_its_position(text, why, position):
-    with pytest.raises(BadTree, match=why) as caught:
-        flattened(text, 3)
+    with pytest.raises(TreeSyntaxError, match=why) as caught:
+        flatten_tree(text, 3)
     assert caught.value.position == position
     assert str(position) in str(caught.value)
 
 
 def test_the_limit_is_of_inner_nodes_alone():
     flat = f"(S {' '.join(f'(w{n})' for n in range(5000))})"
-    assert flattened(flat, 1).productions.size == 1
-    with pytest.raises(BadTree):
-        flattened("(S (A x))", 1)
+    assert flatten_tree(flat, 1).productions.size == 1
+    with pytest.raises(TreeSyntaxError):
+        flatten_tree("(S (A x))", 1)
 
 
 @some
@@ -128,7 +143,9 @@ def test_any_text_is_a_tree_or_a_position_within_it(text):
     tree, position = read(text)
     depths = [0, *np.cumsum([{"(": 1, ")": -1}.get(letter, 0) for letter in text])]
     outside = "".join(letter for letter, depth in zip(text, depths, strict=False) if depth == 0)
-    assert (tree is not None) == (outside.strip() == "(" and depths[-1] == 0), "one tree and nothing beside it"
+    assert (tree is not None) == (outside.strip() == "(" and depths[-1] == 0), (
+        "one tree and nothing beside it"
+    )
     if tree is None:
         assert 0 <= position <= len(text)
         return
@@ -145,8 +162,8 @@ def test_any_text_is_a_tree_or_a_position_within_it(text):
 def read(text):
     """The tree of a text, or where it is wrong."""
     try:
-        return flattened(text, MOST), None
-    except BadTree as error:
+        return flatten_tree(text, MOST), None
+    except TreeSyntaxError as error:
         return None, error.position
 
 
@@ -154,15 +171,15 @@ def read(text):
 
 
 def test_trees_joined_cut_and_chosen_are_the_same_ones():
-    single = [flattened(text, MOST) for text in drawn(1, 6)]
-    parts = [single[0], NO_TREE, Trees.joined(single[1:3]), *single[3:]]
-    joined = Trees.joined(parts)
+    single = [flatten_tree(text, MOST) for text in drawn(1, 6)]
+    parts = [single[0], NO_TREE, Trees.concatenate(single[1:3]), *single[3:]]
+    joined = Trees.concatenate(parts)
     joined.validate(7)
     order = [single[0], NO_TREE, *single[1:]]
     for t, tree in enumerate(order):
         for found in (joined.rows(t, t + 1), joined.where(np.arange(7) == t)):
             assert [array.tolist() for array in found] == [array.tolist() for array in tree]
-    Trees.joined([]).validate(0)
+    Trees.concatenate([]).validate(0)
     assert NO_TREES.rows(0, 3) is NO_TREES
 
 
@@ -175,7 +192,7 @@ def test_the_flat_kernel_is_the_recursive_one(seed, lam):
     one, other = drawn(seed)
     assert k(one, other, lam) == pytest.approx(oracle.trees(one, other, {"lam": lam}), rel=1e-12)
     assert k(one, other, lam) == pytest.approx(k(other, one, lam), rel=1e-12)
-    assert own(flattened(one, MOST), 0, lam) == k(one, one, lam)
+    assert own(flatten_tree(one, MOST), 0, lam) == k(one, one, lam)
 
 
 @few
@@ -192,19 +209,23 @@ def test_the_gram_matrix_is_positive_semidefinite(seed, lam):
 def test_a_tree_is_itself_when_normalised(seed):
     one, other = drawn(seed)
     mine, theirs = k(one, one), k(other, other)
-    assert normalised(mine, mine, mine) == pytest.approx(1.0, rel=1e-15)
-    assert 0.0 <= normalised(k(one, other), mine, theirs) <= 1.0 + 1e-12
-    assert normalised(0.0, 0.0, mine) == 0.0
+    assert normalise(mine, mine, mine) == pytest.approx(1.0, rel=1e-15)
+    assert 0.0 <= normalise(k(one, other), mine, theirs) <= 1.0 + 1e-12
+    assert normalise(0.0, 0.0, mine) == 0.0
 
 
 def test_without_a_tree_there_is_nothing_in_common():
-    """Nor is anything read where there is nothing: the last row of a batch without trees is as empty as the first."""
+    """Nor is anything read where there is nothing: the last row of a batch without trees is as
+    empty as the first.
+    """
     assert [own(NO_TREES, t, 0.4) for t in (0, 1, 1 << 40)] == [0.0] * 3
     assert own(NO_TREE, 0, 0.4) == 0.0
 
 
 def test_fragments_counted_by_hand():
-    """λ + λ for the pre-terminals, and λ(1+λ)² for the root: it alone, with either child, with both."""
+    """λ + λ for the pre-terminals, and λ(1+λ)² for the root: it alone, with either child, with
+    both.
+    """
     text = "(S (A x) (B y))"
     assert k(text, text, 1.0) == 1 + 1 + 4
     assert k(text, text, 0.5) == pytest.approx(0.5 + 0.5 + 0.5 * 1.5**2)
@@ -215,19 +236,21 @@ def test_fragments_counted_by_hand():
 
 
 def test_a_deep_chain_is_no_recursion():
-    """50,000 nodes, each with its own production but the lowest: one pair in all, however deep it lies."""
+    """50,000 nodes, each with its own production but the lowest: one pair in all, however deep it
+    lies.
+    """
     depth = 50_000
     chain, shallow = "".join(f"(N{n} " for n in range(depth)) + "(A x)" + ")" * depth, "(S (A x))"
-    tree = flattened(chain, depth + 1)
+    tree = flatten_tree(chain, depth + 1)
     tree.validate(1)
     assert tree.productions.size == depth + 1
-    small = flattened(shallow, MOST)
+    small = flatten_tree(shallow, MOST)
     assert k(tree, small) == k(small, tree) == 0.4
-    with pytest.raises(BadTree, match="more than 1000"):
-        flattened(chain, 1000)
+    with pytest.raises(TreeSyntaxError, match="more than 1000"):
+        flatten_tree(chain, 1000)
 
 
-@pytest.mark.parametrize("text", ["(" * 100_000, "(A " * 100_000, ")" * 100_000, "(A " * 100_000 + ")" * 100_000])
+@looped("text", ["(" * 100_000, "(A " * 100_000, ")" * 100_000, "(A " * 100_000 + ")" * 100_000])
 def test_brackets_100_000_deep(text):
-    with pytest.raises(BadTree):
-        flattened(text, 1000)
+    with pytest.raises(TreeSyntaxError):
+        flatten_tree(text, 1000)

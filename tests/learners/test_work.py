@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 from learners.batch import Batch
-from learners.dual.support import fresh_support
-from learners.dual.work import lent
+from learners.kernel.support import borrow_work, fresh_support
 from learners.registry import make
 
 DIM = 16
 
 
 def room():
-    with lent(fresh_support(DIM, 4, 16, 0)) as work:
+    with borrow_work(fresh_support(DIM, 4, 16, 0)) as work:
         return work.spread
 
 
@@ -31,19 +30,19 @@ def test_another_thread_gets_another():
 
 
 def test_another_size_is_other_room():
-    with lent(fresh_support(2 * DIM, 4, 16, 0)) as work:
+    with borrow_work(fresh_support(2 * DIM, 4, 16, 0)) as work:
         assert work.spread.size == 2 * DIM
     assert room().size == DIM
 
 
 def test_room_in_use_is_not_lent_twice():
-    with lent(fresh_support(DIM, 4, 16, 0)) as outer:
+    with borrow_work(fresh_support(DIM, 4, 16, 0)) as outer:
         assert room() is not outer.spread
 
 
 def test_room_whose_use_failed_is_not_lent_again():
     def fail():
-        with lent(fresh_support(DIM, 4, 16, 0)) as work:
+        with borrow_work(fresh_support(DIM, 4, 16, 0)) as work:
             work.spread[3] = 1.0
             raise ArithmeticError
 

@@ -1,12 +1,29 @@
-"""A log and a store in memory that can be made to fail, or the whole process to die, before or after any call."""
+"""A log and a store in memory that can be made to fail, or the whole process to die, before or
+after any call.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
 from typing import Literal, NamedTuple, TypeVar
 
-from service.checkpoints import NO_SEGMENTS, Loaded, Manifest, Remembered, Standing, StoreDown
-from service.snapshot import Snapshot
-from service.sources.contract import Bookmark, Entry, Gap, Place, Positions, Record, SourceDown
+from service.checkpoint.snapshot import Snapshot
+from service.checkpoint.store import (
+    NO_SEGMENTS,
+    Acquired,
+    InMemoryStore,
+    Loaded,
+    Manifest,
+    StoreUnavailableError,
+)
+from service.sources.base import (
+    Bookmark,
+    Entry,
+    Gap,
+    Position,
+    Positions,
+    Record,
+    SourceUnavailableError,
+)
 
 T = TypeVar("T")
 
@@ -38,7 +55,9 @@ class Plan:
     def call(self, name: str, down: type[Exception], work: Callable[[], T]) -> T:
         fault = self._faults.get(self._calls)
         self._calls += 1
-        error = None if fault is None else Killed() if fault.how == "kill" else down(f"{name} is down")
+        error = (
+            None if fault is None else Killed() if fault.how == "kill" else down(f"{name} is down")
+        )
         if error is not None and fault.when == "before":
             raise error
         done = work()
@@ -56,12 +75,12 @@ class Log:
         self.first = 0
         """Records before this one have fallen out of the log."""
         self.settled: Positions = {}
-        self.letters: list[Entry] = []
+        self.dead_letters: list[Entry] = []
         self.sizes = cycle(sizes)
         """How many records a poll finds there at most."""
 
     def source(self, plan: Plan) -> "MemorySource":
-        return plan.call("open", SourceDown, lambda: MemorySource(self, plan))
+        return plan.call("open", SourceUnavailableError, lambda: MemorySource(self, plan))
 
     def sink(self, plan: Plan) -> "MemorySink":
         return MemorySink(self, plan)
@@ -82,11 +101,17 @@ class MemorySource:
         self._at = int(bookmark.positions.get(PARTITION, "0"))
         if self._at < self._log.first:
             self._gaps.append(
-                Gap(PARTITION, str(self._at), str(self._log.first), self._log.first - self._at, "retention")
+                Gap(
+                    PARTITION,
+                    str(self._at),
+                    str(self._log.first),
+                    self._log.first - self._at,
+                    "retention",
+                )
             )
             self._at = self._log.first
 
-    def until_end(self, end: Positions | None = None) -> Positions:
+    def stop_at_end(self, end: Positions | None = None) -> Positions:
         self._end = int(end[PARTITION]) if end else len(self._log.values)
         return {PARTITION: str(self._end)}
 
@@ -94,7 +119,7 @@ class MemorySource:
         gaps, self._gaps = self._gaps, []
         return gaps
 
-    def settled(self, positions: Positions) -> None:
+    def checkpointed(self, positions: Positions) -> None:
         self._log.settled = positions
 
     def poll(self, seconds: float, most: int) -> list[Record]:
@@ -102,29 +127,37 @@ class MemorySource:
         assert not self.closed
 
         def work() -> list[Record]:
-            first = self._at
+            self._first = first = self._at
             end = len(self._log.values) if self._end is None else self._end
             self._at = max(first, min(end, first + min(most, next(self._log.sizes))))
-            return [Record(PARTITION, str(at), str(at + 1), self._log.values[at]) for at in range(first, self._at)]
+            return [
+                Record(PARTITION, str(at), str(at + 1), self._log.values[at])
+                for at in range(first, self._at)
+            ]
 
-        return self._plan.call("poll", SourceDown, work)
+        return self._plan.call("poll", SourceUnavailableError, work)
 
-    def bookmark(self) -> Bookmark:
-        return Bookmark({PARTITION: str(self._at)}, {"": "memory"})
+    def bookmark(self, taken: int | None = None) -> Bookmark:
+        at = self._at if taken is None else self._first + taken
+        return Bookmark({PARTITION: str(at)}, {"": "memory"})
 
     @property
-    def exhausted(self) -> bool:
+    def at_end(self) -> bool:
         return self._end is not None and self._at >= self._end
 
     def lag(self) -> dict[str, int]:
-        return self._plan.call("lag", SourceDown, lambda: {PARTITION: len(self._log.values) - self._at})
+        return self._plan.call(
+            "lag", SourceUnavailableError, lambda: {PARTITION: len(self._log.values) - self._at}
+        )
 
     def close(self) -> None:
         self.closed = True
 
 
 class Inline:
-    """Background work done at once, in the foreground: whatever it raises is there when asked for."""
+    """Background work done at once, in the foreground: whatever it raises is there when
+    asked for.
+    """
 
     done = True
 
@@ -149,16 +182,20 @@ class MemorySink:
         self._log = log
         self._plan = plan
 
-    def append(self, entries: Sequence[Entry]) -> list[Place]:
-        first = len(self._log.letters)
-        self._plan.call("append", SourceDown, lambda: self._log.letters.extend(entries))
-        return [Place(PARTITION, str(first + number)) for number in range(len(entries))]
+    def append(self, entries: Sequence[Entry]) -> list[Position]:
+        first = len(self._log.dead_letters)
+        self._plan.call(
+            "append", SourceUnavailableError, lambda: self._log.dead_letters.extend(entries)
+        )
+        return [Position(PARTITION, str(first + number)) for number in range(len(entries))]
 
     def close(self) -> None: ...
 
 
-class FaultyStore(Remembered):
-    """The store that remembers, behind a plan; `on_save` sees every snapshot that becomes the newest."""
+class FaultyStore(InMemoryStore):
+    """The store that remembers, behind a plan; `on_save` sees every snapshot that becomes the
+    newest.
+    """
 
     def __init__(self, plan: Plan, on_save: Callable[[Snapshot], None] = lambda _: None) -> None:
         super().__init__()
@@ -170,15 +207,15 @@ class FaultyStore(Remembered):
         """The newest snapshot, for the test: not a call of the plan."""
         return super().load().snapshot
 
-    def acquire(self) -> Standing:
-        return self._plan.call("acquire", StoreDown, super().acquire)
+    def acquire(self) -> Acquired:
+        return self._plan.call("acquire", StoreUnavailableError, super().acquire)
 
     def load(self) -> Loaded | None:
-        return self._plan.call("load", StoreDown, super().load)
+        return self._plan.call("load", StoreUnavailableError, super().load)
 
     def save(self, snapshot: Snapshot, segments: Mapping[str, bytes] = NO_SEGMENTS) -> Manifest:
         def work() -> Manifest:
-            self._on_save(snapshot.digested())
+            self._on_save(snapshot.with_digest())
             return super(FaultyStore, self).save(snapshot, segments)
 
-        return self._plan.call("save", StoreDown, work)
+        return self._plan.call("save", StoreUnavailableError, work)

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
-
-from service.configuration import load
-from service.settings import Settings
+from service.config.loader import load
+from service.config.settings import Settings
 from tests.deployed import DASHBOARDS, DEPLOY, RULES, read_yaml
+from tests.looped import looped
 
 ROOT = Path(__file__).parents[2]
 PROVISIONING = DEPLOY / "grafana" / "provisioning"
@@ -33,20 +32,29 @@ def dockerfile() -> list[tuple[str, str]]:
     """(instruction, arguments), continued lines joined."""
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    return [(name, arguments.strip()) for name, _, arguments in (line.partition(" ") for line in lines)]
+    return [
+        (name, arguments.strip()) for name, _, arguments in (line.partition(" ") for line in lines)
+    ]
 
 
 def copied() -> list[str]:
-    return [source for name, arguments in dockerfile() if name == "COPY" for source in arguments.split()[:-1]]
+    return [
+        source
+        for name, arguments in dockerfile()
+        if name == "COPY"
+        for source in arguments.split()[:-1]
+    ]
 
 
 def composed_settings() -> Settings:
-    """What onepass reads in its container: the mounted file under the environment of the compose file."""
+    """What onepass reads in its container: the mounted file under the environment of the compose
+    file.
+    """
     onepass = services()["onepass"]
     return load(binds(onepass)[CONFIG_IN_IMAGE], onepass["environment"])
 
 
-@pytest.mark.parametrize("path", sorted(DEPLOY.rglob("*.y*ml")), ids=lambda path: path.name)
+@looped("path", sorted(DEPLOY.rglob("*.y*ml")), ids=lambda path: path.name)
 def test_every_yaml_file_is_a_mapping(path: Path):
     assert isinstance(read_yaml(path), dict)
 
@@ -80,7 +88,11 @@ def test_ports_are_published_on_the_loopback_only():
 def test_redis_keeps_what_it_acknowledged():
     command = services()["redis"]["command"]
     options = dict(zip(command[1::2], command[2::2], strict=True))
-    assert options == {"--appendonly": "yes", "--appendfsync": "always", "--maxmemory-policy": "noeviction"}
+    assert options == {
+        "--appendonly": "yes",
+        "--appendfsync": "always",
+        "--maxmemory-policy": "noeviction",
+    }
 
 
 def test_onepass_waits_for_healthy_services_and_its_topics():
@@ -108,7 +120,12 @@ def test_everybody_agrees_on_the_port():
     assert api.host == "0.0.0.0"
     assert services()["onepass"]["ports"] == [f"127.0.0.1:{api.port}:{api.port}"]
     scrapes = read_yaml(PROMETHEUS)["scrape_configs"]
-    targets = [target for scrape in scrapes for static in scrape["static_configs"] for target in static["targets"]]
+    targets = [
+        target
+        for scrape in scrapes
+        for static in scrape["static_configs"]
+        for target in static["targets"]
+    ]
     assert targets == [f"onepass:{api.port}"]
     assert f"http://127.0.0.1:{api.port}/healthz" in dict(dockerfile())["HEALTHCHECK"]
     assert dict(dockerfile())["EXPOSE"] == str(api.port)
@@ -144,7 +161,9 @@ def test_grafana_finds_its_dashboards_and_its_datasource():
     mounted = binds(services()["grafana"])
     assert mounted["/etc/grafana/provisioning"] == PROVISIONING
     providers = read_yaml(PROVISIONING / "dashboards" / "onepass.yaml")["providers"]
-    assert [mounted[provider["options"]["path"]] for provider in providers] == [DASHBOARDS[0].parent]
+    assert [mounted[provider["options"]["path"]] for provider in providers] == [
+        DASHBOARDS[0].parent
+    ]
     sources = read_yaml(PROVISIONING / "datasources" / "prometheus.yaml")["datasources"]
     assert [(source["uid"], source["type"], source["url"]) for source in sources] == [
         ("prometheus", "prometheus", "http://prometheus:9090")
@@ -159,5 +178,8 @@ def test_the_first_page_of_grafana_is_a_dashboard():
 def test_prometheus_finds_its_rules():
     mounted = binds(services()["prometheus"])
     assert mounted["/etc/prometheus"] == DEPLOY / "prometheus"
-    found = [sorted(mounted["/etc/prometheus"].glob(glob)) for glob in read_yaml(PROMETHEUS)["rule_files"]]
+    found = [
+        sorted(mounted["/etc/prometheus"].glob(glob))
+        for glob in read_yaml(PROMETHEUS)["rule_files"]
+    ]
     assert found == [RULES]

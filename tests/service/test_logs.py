@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service import logs
-from service.configuration import parse
-from service.keys import new_key
-from service.logs import redacted
-from service.sources import FORMS as LOGS
-from service.store.connection import FORMS as STORES
+from service.config.loader import parse
+from service.logs import redact
+from service.server.api_keys import new_key
+from service.sources.urls import FORMS as LOGS
+from service.storage.connection import FORMS as STORES
+from tests.looped import looped
 
 CANARY = "canary-9d21"
 ALLOWED = {"time", "level", "logger", "message", "trace", *logs.FIELDS}
@@ -29,8 +30,8 @@ class Clock:
 
 def handler(*, structured=True):
     made = logging.StreamHandler(io.StringIO())
-    made.setFormatter(logs.Line(structured=structured))
-    made.addFilter(logs.Calm())
+    made.setFormatter(logs.LogFormatter(structured=structured))
+    made.addFilter(logs.RepeatFilter())
     return made
 
 
@@ -48,7 +49,11 @@ def said(*records, structured=True):
     return handling.stream.getvalue().split("\n")[:-1]
 
 
-@given(st.text(), st.text(), st.dictionaries(st.sampled_from(["request_id", "other", "args_", "route"]), st.text()))
+@given(
+    st.text(),
+    st.text(),
+    st.dictionaries(st.sampled_from(["request_id", "other", "args_", "route"]), st.text()),
+)
 def test_any_message_is_one_line_of_allowed_fields(message, value, fields):
     (line,) = said(record("%s and %s", message, value, **fields))
     document = json.loads(line)
@@ -88,8 +93,8 @@ SECRETS = {
 }
 
 
-@pytest.mark.parametrize("text", SECRETS.values(), ids=SECRETS)
-@pytest.mark.parametrize("structured", [True, False])
+@looped("text", SECRETS.values(), ids=SECRETS)
+@looped("structured", [True, False])
 def test_what_looks_like_a_secret_is_not_logged(text, structured):
     for one in (record(text), record("%s", text), record("x", route=text)):
         lines = "".join(said(one, structured=structured))
@@ -98,7 +103,10 @@ def test_what_looks_like_a_secret_is_not_logged(text, structured):
 
 
 def test_what_is_no_secret_stays():
-    text = "Redis at redis://127.0.0.1:6379/0 is away; the password was refused: see store.password_file"
+    text = (
+        "Redis at redis://127.0.0.1:6379/0 is away; the password was refused: see"
+        " store.password_file"
+    )
     assert json.loads(said(record(text))[0])["message"] == text
 
 
@@ -116,7 +124,7 @@ def test_passwords_of_the_settings_are_not_logged_wherever_they_stand(tmp_path, 
         "dead_letters": {"url": f"redis://:{CANARY}%2Durl@h:1/0/s"},
         "store": {"url": "redis://h:1/0", "password_file": str(file)},
     }
-    logs.hide(parse(settings, "test"))
+    logs.register_secrets(parse(settings, "test"))
     for end in ("-sasl", "-file", "-url", "%2Durl"):
         assert CANARY not in said(record(f"it said {CANARY}{end} again"))[0]
 
@@ -137,7 +145,7 @@ def test_a_repeated_line_is_let_through_so_often_and_then_counted(monkeypatch):
 
 
 def test_what_is_remembered_of_lines_is_bounded():
-    calm = logs.Calm()
+    calm = logs.RepeatFilter()
     for n in range(10 * logs.MESSAGES):
         assert calm.filter(record(f"line {n}"))
     assert len(calm._seen) == logs.MESSAGES
@@ -145,4 +153,4 @@ def test_what_is_remembered_of_lines_is_bounded():
 
 @pytest.mark.parametrize("forms", [LOGS, STORES])
 def test_the_forms_of_an_address_are_not_taken_for_one(forms):
-    assert redacted(forms) == forms
+    assert redact(forms) == forms

@@ -1,4 +1,6 @@
-"""Duchi, Hazan & Singer, JMLR 2011, section 1.1, diagonal: every gradient is kept; c multiplies g."""
+"""Duchi, Hazan & Singer, JMLR 2011, section 1.1, diagonal: every gradient is kept; c
+multiplies g.
+"""
 
 import numpy as np
 

@@ -1,4 +1,6 @@
-"""Crammer, Kulesza & Dredze, NIPS 2009, figure 1: the inverse covariance gains diag(x²)/r; c multiplies 1/r."""
+"""Crammer, Kulesza & Dredze, NIPS 2009, figure 1: the inverse covariance gains diag(x²)/r; c
+multiplies 1/r.
+"""
 
 import numpy as np
 

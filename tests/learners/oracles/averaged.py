@@ -1,4 +1,6 @@
-"""Bollegala's "+avg": mean of all weight vectors; Carvalho & Cohen, section 3: of those that an event left alone."""
+"""Bollegala's "+avg": mean of all weight vectors; Carvalho & Cohen, section 3: of those that an
+event left alone.
+"""
 
 import numpy as np
 

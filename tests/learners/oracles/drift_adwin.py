@@ -1,12 +1,21 @@
-"""Bifet & Gavaldà 2007, by brute force: all values are kept, buckets are only sizes, and every cut is taken afresh."""
+"""Bifet & Gavaldà 2007, by brute force: all values are kept, buckets are only sizes, and every cut
+is taken afresh.
+"""
 
 import numpy as np
 
 
 class Oracle:
     def __init__(self, delta, clock, M, min_window, grace, last_of_row=True):
-        self.delta, self.clock, self.M, self.min_window, self.grace = delta, clock, M, min_window, grace
-        self.last_of_row = last_of_row  # False: the cut after the newest bucket of each size is left out
+        self.delta, self.clock, self.M, self.min_window, self.grace = (
+            delta,
+            clock,
+            M,
+            min_window,
+            grace,
+        )
+        # False: the cut after the newest bucket of each size is left out.
+        self.last_of_row = last_of_row
         self.begin()
 
     def begin(self):

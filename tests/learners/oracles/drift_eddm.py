@@ -16,10 +16,13 @@ class Oracle:
             return 0, 0.0
         counted = [k for k in range(1, at.size + 1) if at[k - 1] > self.warmup]
         means = [distances[:k].mean() for k in counted]
-        reach = [m + 2 * (distances[:k].std(ddof=1) if k > 1 else 0) for k, m in zip(counted, means, strict=True)]
-        level = reach[-1] / max(reach)
+        failpoint = [
+            m + 2 * (distances[:k].std(ddof=1) if k > 1 else 0)
+            for k, m in zip(counted, means, strict=True)
+        ]
+        level = failpoint[-1] / max(failpoint)
         if level < self.beta:
-            most = counted[int(np.argmax(reach))]
+            most = counted[int(np.argmax(failpoint))]
             older, newer = self.values[: at[most - 1]], self.values[at[most - 1] :]
             self.values = []
             return 2, np.mean(newer) - np.mean(older)

@@ -1,4 +1,6 @@
-"""Frías-Blanco et al. 2015, the W-test, from all values since the last alarm and the weights written out."""
+"""Frías-Blanco et al. 2015, the W-test, from all values since the last alarm and the weights
+written out.
+"""
 
 import numpy as np
 

@@ -1,4 +1,5 @@
-"""Raab et al. 2020, with the whole older part; chances by counting the merged orders of both samples in whole numbers.
+"""Raab et al. 2020, with the whole older part; chances by counting the merged orders of both
+samples in whole numbers.
 
 The level is the largest chance not above α that a test of r values with r values can have.
 """
@@ -20,7 +21,10 @@ class Oracle:
     def __init__(self, alpha, n, r):
         self.n, self.r = n, r
         self.known = {}
-        self.level = max((p for p in (self.chance(r, r, r * h) for h in range(1, r + 1)) if p <= alpha), default=0.0)
+        self.level = max(
+            (p for p in (self.chance(r, r, r * h) for h in range(1, r + 1)) if p <= alpha),
+            default=0.0,
+        )
         self.values = []
 
     def chance(self, n, m, apart):

@@ -1,4 +1,6 @@
-"""McKenna's thesis, section 7.3: the newcomer joins, the oldest is projected onto the others, solved for anew."""
+"""McKenna's thesis, section 7.3: the newcomer joins, the oldest is projected onto the others,
+solved for anew.
+"""
 
 import numpy as np
 

@@ -18,9 +18,19 @@ class Oracle:
             return False
         k = np.array([[self.K(z, x) for z in self.rows]])
         self.gram = np.block([[self.gram, k.T], [k, self.K(x, x)]])
-        self.rows, self.y, self.sigma = [*self.rows, x], np.append(self.y, y), np.append(self.sigma, 1.0)
+        self.rows, self.y, self.sigma = (
+            [*self.rows, x],
+            np.append(self.y, y),
+            np.append(self.sigma, 1.0),
+        )
         a = self.sigma * self.y
-        self.sigma *= min((self.B + 1) ** (-1 / (2 * (self.B + 1))), self.U / np.sqrt(a @ self.gram @ a))
-        self.rows, self.y, self.sigma = self.rows[-self.B :], self.y[-self.B :], self.sigma[-self.B :]
+        self.sigma *= min(
+            (self.B + 1) ** (-1 / (2 * (self.B + 1))), self.U / np.sqrt(a @ self.gram @ a)
+        )
+        self.rows, self.y, self.sigma = (
+            self.rows[-self.B :],
+            self.y[-self.B :],
+            self.sigma[-self.B :],
+        )
         self.gram = self.gram[-self.B :, -self.B :]
         return True

@@ -1,4 +1,6 @@
-"""McKenna, section 3.2.1, greedy: all damages from all pairs each time; the shrinking step as in the self-tuned one."""
+"""McKenna, section 3.2.1, greedy: all damages from all pairs each time; the shrinking step as in
+the self-tuned one.
+"""
 
 import numpy as np
 
@@ -19,7 +21,11 @@ class Oracle:
         self.M += 1
         k = np.array([[self.K(z, x) for z in self.rows]])
         self.gram = np.block([[self.gram, k.T], [k, self.K(x, x)]])
-        self.rows, self.y, self.sigma = [*self.rows, x], np.append(self.y, y), np.append(self.sigma, 1.0)
+        self.rows, self.y, self.sigma = (
+            [*self.rows, x],
+            np.append(self.y, y),
+            np.append(self.sigma, 1.0),
+        )
         if len(self.rows) > self.B:
             self.drop()
         return True

@@ -11,7 +11,13 @@ class Oracle:
     def __init__(self, dim, eta0, lam, mu, nu, horizon, absent):
         M = dim - 1
         self.b, self.w, self.alpha, self.beta = 0.0, np.zeros(M), np.ones(M), np.zeros(M)
-        self.eta0, self.lam, self.mu, self.nu, self.N = eta0, lam / horizon, mu / horizon, nu / horizon, horizon
+        self.eta0, self.lam, self.mu, self.nu, self.N = (
+            eta0,
+            lam / horizon,
+            mu / horizon,
+            nu / horizon,
+            horizon,
+        )
         self.zeros_too = absent == "zero"
         self.k = 0
 

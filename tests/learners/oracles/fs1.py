@@ -29,7 +29,9 @@ class Oracle:
         part = self.zeros_too | (x != 0)
         z = sigma(x - self.beta)
         self.b = self.b + eta * e * b
-        self.beta = self.beta * max(0, 1 - 2 * self.nu * eta) - eta * e * part * self.w * z * (1 - z)
+        self.beta = self.beta * max(0, 1 - 2 * self.nu * eta) - eta * e * part * self.w * z * (
+            1 - z
+        )
         self.w = self.w * max(0, 1 - 2 * self.lam * eta) + eta * e * part * z
         self.k += 1
         return True

@@ -1,4 +1,6 @@
-"""Bollegala, dynamic feature scaling, eq. 24–27: the sum of αx + β, with b, α, β learned together."""
+"""Bollegala, dynamic feature scaling, eq. 24–27: the sum of αx + β, with b, α, β learned
+together.
+"""
 
 import numpy as np
 
@@ -24,7 +26,9 @@ class Oracle:
         b, x = x[0], x[1:]
         self.b = self.b + eta * e * b
         self.alpha = self.alpha * max(0, 1 - 2 * self.mu * eta) + eta * e * x
-        self.beta = self.beta * max(0, 1 - 2 * self.nu * eta) + eta * e * (self.zeros_too | (x != 0))
+        self.beta = self.beta * max(0, 1 - 2 * self.nu * eta) + eta * e * (
+            self.zeros_too | (x != 0)
+        )
         self.k += 1
         return True
 

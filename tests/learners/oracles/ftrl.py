@@ -1,4 +1,6 @@
-"""McMahan et al., KDD 2013, algorithm 1, with all weights made anew for every event; c multiplies g."""
+"""McMahan et al., KDD 2013, algorithm 1, with all weights made anew for every event; c multiplies
+g.
+"""
 
 import numpy as np
 

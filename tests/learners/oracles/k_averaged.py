@@ -1,4 +1,5 @@
-"""McKenna, algorithm 4 with the averaged prediction: every hypothesis is kept whole, with its count.
+"""McKenna, algorithm 4 with the averaged prediction: every hypothesis is kept whole, with its
+count.
 
 The sum over them is divided by that of the counts, as the learner says.
 """
@@ -9,7 +10,8 @@ class Oracle:
         self.K, self.max_support = K, max_support
         self.by_norm = weighting == "norm"
         self.stored = []
-        self.counts, self.norms = [], []  # of hypothesis i, which is the first i + 1 of the stored rows
+        # Of hypothesis i, which is the first i + 1 of the stored rows.
+        self.counts, self.norms = [], []
 
     def values(self, x):
         """What each hypothesis says of x."""

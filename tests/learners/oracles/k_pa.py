@@ -13,7 +13,12 @@ class Oracle:
     def learn(self, x, y, c):  # noqa: ARG002
         f, own = self.score(x), self.K(x, x)
         loss = max(0.0, self.epsilon - y * f)
-        if loss == 0.0 or own <= 0 or (self.mistakes_only and y * f > 0) or len(self.stored) == self.max_support:
+        if (
+            loss == 0.0
+            or own <= 0
+            or (self.mistakes_only and y * f > 0)
+            or len(self.stored) == self.max_support
+        ):
             return False
         self.stored.append((x, y * loss / own))
         return True

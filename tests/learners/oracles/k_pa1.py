@@ -1,4 +1,6 @@
-"""McKenna, section 3.1.3, PA-I, with K(x, x) for the squared norm: no coefficient is larger than C; c multiplies C."""
+"""McKenna, section 3.1.3, PA-I, with K(x, x) for the squared norm: no coefficient is larger than C;
+c multiplies C.
+"""
 
 
 class Oracle:
@@ -13,7 +15,12 @@ class Oracle:
     def learn(self, x, y, c):
         f, own = self.score(x), self.K(x, x)
         loss = max(0.0, self.epsilon - y * f)
-        if loss == 0.0 or own <= 0 or (self.mistakes_only and y * f > 0) or len(self.stored) == self.max_support:
+        if (
+            loss == 0.0
+            or own <= 0
+            or (self.mistakes_only and y * f > 0)
+            or len(self.stored) == self.max_support
+        ):
             return False
         self.stored.append((x, y * min(c * self.C, loss / own)))
         return True

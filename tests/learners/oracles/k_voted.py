@@ -1,4 +1,5 @@
-"""McKenna, algorithm 4: every hypothesis is kept whole, and casts as many votes as it was right, and one more.
+"""McKenna, algorithm 4: every hypothesis is kept whole, and casts as many votes as it was right,
+and one more.
 
 The sum of the votes is divided by their number, as the learner says.
 """

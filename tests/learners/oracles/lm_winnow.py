@@ -1,4 +1,6 @@
-"""Zhang, section 2.2: large margin unnormalised Winnow over [x, −x], by dual variables; c multiplies C."""
+"""Zhang, section 2.2: large margin unnormalised Winnow over [x, −x], by dual variables; c
+multiplies C.
+"""
 
 import numpy as np
 
@@ -12,7 +14,8 @@ class Oracle:
         return self.weights() @ x
 
     def learn(self, x, y, c):
-        a = np.clip(self.eta * (1 - y * self.score(x)), 0, self.C * c)  # in one pass an event's a starts at 0
+        # In one pass an event's a starts at 0.
+        a = np.clip(self.eta * (1 - y * self.score(x)), 0, self.C * c)
         if a == 0:
             return False
         self.h = np.clip(self.h + a * y * np.array([*x, *-x]), -200, 200)

@@ -1,4 +1,6 @@
-"""Carvalho & Cohen, KDD 2006, table 2; c is the exponent of a factor, and 1 − x is floored at 1e-3."""
+"""Carvalho & Cohen, KDD 2006, table 2; c is the exponent of a factor, and 1 − x is floored
+at 1e-3.
+"""
 
 import numpy as np
 

@@ -1,4 +1,6 @@
-"""NORMA, linear: a step down the gradient of the hinge loss and of λ/2·‖w‖²; c multiplies the rate."""
+"""NORMA, linear: a step down the gradient of the hinge loss and of λ/2·‖w‖²; c multiplies
+the rate.
+"""
 
 import numpy as np
 

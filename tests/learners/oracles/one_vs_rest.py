@@ -1,4 +1,6 @@
-"""Bollegala 5.3, McKenna 6.1: a binary learner for each class, from the event that first carries its label."""
+"""Bollegala 5.3, McKenna 6.1: a binary learner for each class, from the event that first carries
+its label.
+"""
 
 import numpy as np
 

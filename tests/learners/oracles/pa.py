@@ -1,4 +1,6 @@
-"""McKenna, section 3.1.3: the nearest weights that reach the margin. Its constraint is hard: c counts as 1."""
+"""McKenna, section 3.1.3: the nearest weights that reach the margin. Its constraint is hard: c
+counts as 1.
+"""
 
 import numpy as np
 

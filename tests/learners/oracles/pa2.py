@@ -1,4 +1,6 @@
-"""McKenna, section 3.1.3, PA-II; Carvalho & Cohen, eq. 1: every step is softened; c multiplies C."""
+"""McKenna, section 3.1.3, PA-II; Carvalho & Cohen, eq. 1: every step is softened; c
+multiplies C.
+"""
 
 import numpy as np
 

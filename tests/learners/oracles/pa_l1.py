@@ -1,6 +1,8 @@
-"""Regularised PA, eq. 3.10: the nearest weights with margin 1 and L1 norm ≤ β. Its constraints are hard: c counts as 1.
+"""Regularised PA, eq. 3.10: the nearest weights with margin 1 and L1 norm ≤ β. Its constraints are
+hard: c counts as 1.
 
-They are soft(w + τ·y·x, λ), with the least λ ≥ 0 that leads into the ball and the least τ ≥ 0 that reaches the margin.
+They are soft(w + τ·y·x, λ), with the least λ ≥ 0 that leads into the ball and the least τ ≥ 0 that
+reaches the margin.
 """
 
 import numpy as np
@@ -23,7 +25,9 @@ class Oracle:
         if abs(step).sum() <= self.beta:
             self.w = step
         elif self.beta * abs(x).max() <= 1:
-            self.w = np.where(np.arange(x.size) == np.argmax(abs(x)), self.beta * y * np.sign(x), 0.0)
+            self.w = np.where(
+                np.arange(x.size) == np.argmax(abs(x)), self.beta * y * np.sign(x), 0.0
+            )
         else:
             low, high = 0.0, 1.0
             while y * x @ self.projected(self.w + high * y * x) < 1:
@@ -36,7 +40,9 @@ class Oracle:
         return True
 
     def projected(self, u):
-        """Each of the k largest sizes loses the same, with the largest k that leaves all of them some."""
+        """Each of the k largest sizes loses the same, with the largest k that leaves all of them
+        some.
+        """
         size = np.sort(abs(u))[::-1]
         loss = (np.cumsum(size) - self.beta) / np.arange(1, u.size + 1)
         lam = max(0.0, loss[size > loss][-1])

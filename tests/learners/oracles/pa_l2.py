@@ -1,4 +1,6 @@
-"""Regularised PA, lemma 3.2, and the nearest thing where its problem has no solution. Hard: c counts as 1."""
+"""Regularised PA, lemma 3.2, and the nearest thing where its problem has no solution. Hard: c
+counts as 1.
+"""
 
 import numpy as np
 

@@ -1,4 +1,6 @@
-"""Orabona et al. (2009), and the budget form of McKenna's thesis, section 7.2: K⁻¹k is solved for anew each time."""
+"""Orabona et al. (2009), and the budget form of McKenna's thesis, section 7.2: K⁻¹k is solved for
+anew each time.
+"""
 
 import numpy as np
 
@@ -29,7 +31,9 @@ class Oracle:
             self.a = self.a + min(1, loss / norm, 2 * (loss - delta / self.eta) / norm) * y * d
             return True
         eta = self.eta if self.U is None else max(0, (2 * loss - norm - 0.5) / (2 * self.U))
-        if self.stored and (delta <= eta or delta**2 <= 1e-10 * own or len(self.stored) == self.most):
+        if self.stored and (
+            delta <= eta or delta**2 <= 1e-10 * own or len(self.stored) == self.most
+        ):
             self.a = self.a + y * d
             return bool(norm > 0)
         self.stored.append(x)

@@ -1,4 +1,5 @@
-"""Bollegala, eq. 1–3: mean and deviation over all rows so far, this one with them, taken afresh for each row.
+"""Bollegala, eq. 1–3: mean and deviation over all rows so far, this one with them, taken afresh for
+each row.
 
 With a half-life a row of age n counts 2^(−n/halflife).
 """
@@ -20,7 +21,9 @@ class Oracle:
         mean = ages @ rows / K
         spread = ages @ (rows - mean) ** 2
         constant = np.ptp(rows, axis=0) == 0
-        deviation = np.where(constant, 1.0, np.sqrt(spread / (K - K2 / K))) if len(rows) > 1 else 1.0
+        deviation = (
+            np.where(constant, 1.0, np.sqrt(spread / (K - K2 / K))) if len(rows) > 1 else 1.0
+        )
         constant = constant | (deviation <= 1e-14 * np.abs(mean))  # rounding is no spread
         z = x.copy()  # which keeps what a row may carry
         z[1:] = np.where(constant, 0.0, (x - mean if self.center else x) / deviation)[1:]

@@ -17,7 +17,9 @@ class Oracle:
         if phi * np.sqrt(v) <= m:
             return False
         psi, zeta = 1 + phi**2 / 2, 1 + phi**2
-        k = min(c * self.C, (-m * psi + np.sqrt(m**2 * phi**4 / 4 + v * phi**2 * zeta)) / (v * zeta))
+        k = min(
+            c * self.C, (-m * psi + np.sqrt(m**2 * phi**4 / 4 + v * phi**2 * zeta)) / (v * zeta)
+        )
         if k <= 0:
             return False
         u = 0.25 * (-k * v * phi + np.sqrt(k**2 * v**2 * phi**2 + 4 * v)) ** 2

@@ -1,4 +1,6 @@
-"""Carvalho & Cohen 5.2 (the K largest and smallest); regularised PA 3.3 (all but the small ones). Learning sees all."""
+"""Carvalho & Cohen 5.2 (the K largest and smallest); regularised PA 3.3 (all but the small ones).
+Learning sees all.
+"""
 
 import numpy as np
 
@@ -19,7 +21,9 @@ class Oracle:
         moved = self.base.learn(x, y, c)
         self.events += 1
         if self.events % self.every == 0:
-            sizes = {j: float(f"{size:.9g}") for j, size in self.base.sizes(self.base.weights()).items()}
+            sizes = {
+                j: float(f"{size:.9g}") for j, size in self.base.sizes(self.base.weights()).items()
+            }
             self.left_out = self.pruned(sizes) if self.selector == "prune" else self.middle(sizes)
         return moved
 

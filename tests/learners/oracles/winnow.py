@@ -1,4 +1,6 @@
-"""Carvalho & Cohen, KDD 2006, section 2.2.1: positive weights against a threshold; c is the exponent of a factor."""
+"""Carvalho & Cohen, KDD 2006, section 2.2.1: positive weights against a threshold; c is the
+exponent of a factor.
+"""
 
 import numpy as np
 

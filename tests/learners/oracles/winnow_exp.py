@@ -1,4 +1,6 @@
-"""Zhang, section 2.2: unnormalised Winnow over [x, −x], w_j *= exp(η·x_j·y) on a mistake; |log w_j/μ| ≤ 200."""
+"""Zhang, section 2.2: unnormalised Winnow over [x, −x], w_j *= exp(η·x_j·y) on a mistake; |log
+w_j/μ| ≤ 200.
+"""
 
 import numpy as np
 

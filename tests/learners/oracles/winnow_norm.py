@@ -1,4 +1,6 @@
-"""Zhang, section 2.2: normalised Winnow over [x, −x]: as unnormalised, but the weights always sum to W."""
+"""Zhang, section 2.2: normalised Winnow over [x, −x]: as unnormalised, but the weights always sum
+to W.
+"""
 
 import numpy as np
 

@@ -1,0 +1,1 @@
+"""Error counts, quality measures, calibration and history."""

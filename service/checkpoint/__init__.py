@@ -1,0 +1,1 @@
+"""What a checkpoint is: snapshot format, lineage, store protocol, dirty slots, export."""

@@ -1,0 +1,1 @@
+"""`onepass replay`."""

@@ -1,0 +1,1 @@
+"""The running learner: worker, checkpointer, recovery, dead letters, replica, watchdog."""

@@ -1,0 +1,1 @@
+"""Event bytes become rows and labels, or a reject."""

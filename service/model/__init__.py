@@ -1,0 +1,1 @@
+"""The model: it learns, predicts, is monitored and explains."""

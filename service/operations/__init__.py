@@ -1,0 +1,1 @@
+"""What an operator does to checkpoints: roll back, inspect, audit, transfer."""

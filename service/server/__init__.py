@@ -1,0 +1,1 @@
+"""Sockets, the HTTP protocol, limits and API keys."""

@@ -1,0 +1,248 @@
+"""The host against the service: other users, clocks that jump, memory that ends."""
+
+import os
+import random
+import shutil
+import signal
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+
+from service.__main__ import main
+from service.embedded.redis import RedisServer
+from tests.chaos.events import MODEL
+from tests.chaos.life import Learner
+from tests.chaos.scale import FIGURES
+from tests.faketime import FAKETIME
+from tests.integration.processes import free_port, wait_for
+
+NOBODY = 65534
+CGROUP = Path("/sys/fs/cgroup/memory")
+ONLY_ROOT = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root has other users and control groups"
+)
+SEEN_WITHIN = 10.0
+"""Seconds: the service looks at its keys once a second."""
+REFUSED = {401, 429}
+"""429: too many requests with a key that is not good."""
+LEASE_SECONDS = 1.0
+
+
+@ONLY_ROOT
+def test_a_key_that_root_removes_ends_for_a_service_of_another_user(
+    zygote, redis_url, capsys, measured
+):
+    folder = Path(tempfile.mkdtemp(prefix="onepass-host-"))
+    keys, config = folder / "keys.yaml", folder / "model.yaml"
+    port = free_port()
+
+    def new(name):
+        assert main(["keys", "new", "--file", str(keys), "--name", name, "--scope", "metrics"]) == 0
+        return capsys.readouterr().out.strip()
+
+    try:
+        first = new("first")
+        folder.chmod(0o755)
+        os.chown(keys, NOBODY, NOBODY)
+        api = {"port": port, "keys_file": str(keys)}
+        settings = {
+            "name": "keys",
+            **MODEL,
+            "source": {"url": f"{redis_url}/keys"},
+            "store": {"url": redis_url},
+        }
+        config.write_text(yaml.safe_dump({**settings, "api": api}))
+        config.chmod(0o644)
+        service = Learner(zygote, ["run"], config, user=NOBODY)
+        wait_for(
+            lambda: asked(port, first) == 200 or service.status is not None,
+            60,
+            "it answers or ends",
+        )
+        assert service.status is None, service.said()
+        for number in range(FIGURES.attack_rounds):
+            name = f"key-{number}"
+            key = new(name)
+            wait_for(lambda key=key: asked(port, key) == 200, SEEN_WITHIN, "the new key is good")
+            assert main(["keys", "remove", "--file", str(keys), "--name", name]) == 0
+            wait_for(
+                lambda key=key: asked(port, key) in REFUSED,
+                SEEN_WITHIN,
+                "the removed key is refused",
+            )
+            assert asked(port, first) == 200
+        service.kill()
+    finally:
+        shutil.rmtree(folder)
+    measured(
+        "root removes a key, the service is another user",
+        rounds=FIGURES.attack_rounds,
+        still_good=0,
+    )
+
+
+def asked(port, key):
+    """The status of /status asked for with a key, which needs no kernels; 0 while nobody
+    listens.
+    """
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/status")
+    request.add_header("Authorization", f"Bearer {key}")
+    try:
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            return reply.status
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+    except OSError:
+        return 0
+
+
+class ClockedRedis(RedisServer):
+    """A real Redis whose clock is set by libfaketime."""
+
+    def __init__(self, folder):
+        folder.mkdir()
+        super().__init__(folder)
+        self._offset = folder / "clock"
+        self.ahead = 0
+        self.move(0)
+        faked = {
+            "LD_PRELOAD": FAKETIME,
+            "FAKETIME_TIMESTAMP_FILE": self._offset,
+            "FAKETIME_NO_CACHE": "1",
+        }
+        assignments = [f"{name}={value}" for name, value in faked.items()]
+        self.command = ("/usr/bin/env", *assignments, "DONT_FAKE_MONOTONIC=1", *self.command)
+
+    def move(self, seconds):
+        """Set the clock forward, or back by a negative number; in one step, as an administrator
+        does.
+        """
+        self.ahead += seconds
+        unfinished = self._offset.with_suffix(".new")
+        unfinished.write_text(f"{self.ahead:+d}\n")
+        unfinished.replace(self._offset)
+
+
+@pytest.fixture
+def clocked(tmp_path):
+    if not FAKETIME.exists():
+        if os.environ.get("CI") == "true":
+            pytest.fail("no libfaketime: apt-get install libfaketime", pytrace=False)
+        pytest.skip("CLOCKS WERE NOT TESTED: apt-get install libfaketime")
+    server = ClockedRedis(tmp_path / "redis")
+    server.start()
+    yield server
+    server.stop()
+
+
+def test_a_clock_set_back_does_not_keep_a_successor_waiting(make_life, clocked, measured):
+    life = make_life(
+        f"{clocked.url}/events",
+        clocked.url,
+        "back",
+        store_settings={"lease_seconds": LEASE_SECONDS},
+    )
+    draw = random.Random(3)
+    waits = []
+    for _ in range(FIGURES.attack_rounds):
+        life.feed(500)
+        learner = life.start("learn")
+        life.advances()
+        learner.kill()
+        clocked.move(-draw.randrange(1, 12) * 3600)
+        life.feed(500)
+        began = time.monotonic()
+        successor = life.start("learn")
+        life.advances()
+        waits.append(time.monotonic() - began)
+        successor.signal(signal.SIGTERM)
+        assert successor.ended(15) == 0
+    life.prove()
+    measured(
+        "Redis' clock set back by hours after kill -9",
+        rounds=len(waits),
+        longest_wait_seconds=round(max(waits), 1),
+    )
+
+
+def test_a_clock_that_jumps_under_a_pair_of_learners_costs_no_event(make_life, clocked, measured):
+    life = make_life(
+        f"{clocked.url}/events",
+        clocked.url,
+        "jumps",
+        store_settings={"lease_seconds": LEASE_SECONDS},
+    )
+    draw = random.Random(4)
+    pair = [life.start("learn"), life.start("learn")]
+    for _ in range(FIGURES.attack_rounds):
+        life.feed(1000)
+        for seconds in (3600, -7200, draw.randrange(-5, 6), 3600):
+            clocked.move(seconds)
+            time.sleep(draw.uniform(0.0, 0.5))
+        life.advances()
+    life.caught_up()
+    took_over = sum(process.metrics().get("fenced_total", 0.0) for process in pair)
+    for process in pair:
+        process.signal(signal.SIGTERM)
+    assert [process.ended(15) for process in pair] == [0, 0]
+    life.prove()
+    measured(
+        "Redis' clock jumps under two learners",
+        rounds=4 * FIGURES.attack_rounds,
+        fenced=int(took_over),
+        different=0,
+    )
+
+
+@pytest.fixture
+def little_memory():
+    """A control group that ends whoever takes more memory than it has."""
+    if os.geteuid() != 0 or not (CGROUP / "cgroup.procs").exists():
+        pytest.skip("control groups of memory (version 1) need root")
+    group = CGROUP / f"onepass-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error.strerror}")
+    yield group
+    group.rmdir()
+
+
+def test_memory_that_ends_under_a_large_model_leaves_a_whole_checkpoint(
+    make_life, redis_url, little_memory, measured
+):
+    """The kernel kills the learner while its names, state and snapshots grow; the next one, with
+    room, goes on.
+    """
+    large = {"features": {**MODEL["features"], "bits": 20}}
+    life = make_life(f"{redis_url}/events", redis_url, "memory", **large)
+    life.feed(500)
+    first = life.start("learn")
+    life.advances()
+    first.kill()
+    ends = []
+    for number in range(FIGURES.attack_rounds):
+        limit = 40 + 10 * (number % 8)
+        (little_memory / "memory.limit_in_bytes").write_text(f"{limit}M")
+        life.feed(500)
+        learner = life.start("learn", cgroup=str(little_memory))
+        deadline = time.monotonic() + 3.0
+        while learner.status is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        ends.append(learner.status)
+        learner.kill()
+    assert set(ends) <= {
+        None,
+        1,
+        -signal.SIGKILL,
+    }, "it runs, says why not, or is killed by the kernel"
+    killed = sum(end is not None for end in ends)
+    assert killed, "the limit was met"
+    life.prove()
+    measured("memory limit of a control group", rounds=len(ends), ended_by_it=killed, different=0)

@@ -1,0 +1,128 @@
+"""Import, rollback and freeze at once beside a learner: two histories are never mixed."""
+
+import random
+import time
+from collections import Counter
+
+import pytest
+import yaml
+
+from tests.chaos.scale import FIGURES
+from tests.integration.processes import wait_for
+
+OTHER = {"kind": "scaled", "base": {"kind": "averaged", "base": {"kind": "pa1", "C": 0.5}}}
+SECONDS = 60.0
+
+
+class Command:
+    """One `onepass` command beside others."""
+
+    def __init__(self, zygote, folder, *words):
+        self._zygote = zygote
+        self._output = folder / f"command-{time.monotonic_ns()}.out"
+        self._pid = zygote.fork(words, self._output, self._output)
+        self._status = None
+
+    def ended(self):
+        """Its exit status."""
+        wait_for(self._has_ended, SECONDS, "the command ends")
+        return self._status
+
+    def _has_ended(self):
+        self._status = self._zygote.status(self._pid)
+        return self._status is not None
+
+    def said(self):
+        return self._output.read_text()
+
+
+@pytest.fixture
+def command(zygote, tmp_path):
+    return lambda *words: Command(zygote, tmp_path, "checkpoints", *words)
+
+
+def test_import_rollback_and_freeze_at_the_same_moment(
+    make_life, command, redis_url, tmp_path, measured
+):
+    life = make_life(f"{redis_url}/words", redis_url, "words", checkpoint={"keep": 100})
+    draw, config, carried = random.Random(6), life.config(), tmp_path / "early.onepass"
+    life.feed(1000)
+    process = life.start("run")
+    life.caught_up()
+    assert command("export", "--to", carried, "--config", config).ended() == 0
+    answers = Counter()
+    for _ in range(FIGURES.attack_rounds):
+        life.feed(1000)
+        time.sleep(draw.random() * 0.3)
+        earlier = draw.choice([manifest.generation for manifest in life.generations()][:20])
+        words = [
+            ("import", carried, "--replace"),
+            ("rollback", "--to", earlier, "--rewind"),
+            ("freeze",),
+        ]
+        draw.shuffle(words)
+        asked = [(word[0], command(*word, "--config", config)) for word in words]
+        for word, one in asked:
+            answers[word, one.ended()] += 1
+            assert "Traceback" not in one.said()
+        check_nothing_is_learned(life)
+        assert command("unfreeze", "--config", config).ended() == 0
+        life.caught_up()
+        assert process.status is None, process.said()
+    assert "Traceback" not in process.log.read_text()
+    # A command is carried out or refused because another one was faster, never half done.
+    assert {status for _, status in answers} <= {0, 1}
+    assert answers["freeze", 0] == FIGURES.attack_rounds
+    process.kill()
+    life.prove()
+    life.prove_by_lineage()
+    rounds = FIGURES.attack_rounds
+    obeyed = sum(number for (_, status), number in answers.items() if status == 0)
+    measured(
+        "import, rollback and freeze at the same moment", rounds=rounds, obeyed=obeyed, different=0
+    )
+
+
+def check_nothing_is_learned(life):
+    """Frozen, the newest generation stays what it is."""
+    newest = life.newest()
+    time.sleep(0.3)
+    assert life.newest() == newest
+
+
+def test_import_of_a_model_with_other_settings(make_life, command, redis_url, tmp_path, measured):
+    """The right configuration refuses it; with the wrong one the running learner stops."""
+    log = f"{redis_url}/events"
+    life = make_life(log, redis_url, "mine")
+    stranger = make_life(log, redis_url, "other", learner=OTHER)
+    mine, theirs = tmp_path / "mine.onepass", tmp_path / "theirs.onepass"
+    draw, config = random.Random(7), life.config()
+    disguised = tmp_path / "disguised.yaml"
+    disguised.write_text(yaml.safe_dump({**yaml.safe_load(config.read_text()), "learner": OTHER}))
+    life.feed(1000)
+    stranger.finish()
+    assert command("export", "--to", theirs, "--config", stranger.config()).ended() == 0
+    for _ in range(FIGURES.attack_rounds):
+        life.feed(1000)
+        process = life.start("run")
+        life.advances()
+        time.sleep(draw.random() * 0.3)
+        refused = command("import", theirs, "--replace", "--config", config)
+        assert refused.ended() == 2
+        assert "other settings" in refused.said()
+        life.caught_up()
+        assert command("export", "--force", "--to", mine, "--config", config).ended() == 0
+        life.feed(1000)
+        assert command("import", theirs, "--replace", "--config", disguised).ended() == 0
+        assert process.ended() == 3, process.said()
+        assert "other settings" in process.log.read_text()
+        assert "Traceback" not in process.log.read_text()
+        assert life.events() == 980, "the learner of the old settings wrote over the import"
+        assert command("import", mine, "--replace", "--config", config).ended() == 0
+    life.prove()
+    measured(
+        "import of a model with other settings",
+        rounds=2 * FIGURES.attack_rounds,
+        mixed=0,
+        different=0,
+    )

@@ -1,0 +1,145 @@
+"""More labels and features than a model has room for: memory, pages and metrics stay small."""
+
+import json
+import time
+import urllib.request
+
+from redis import Redis
+
+from tests.chaos.memory import rss_mb
+from tests.chaos.scale import CHAOS
+from tests.integration.processes import Process, onepass, wait_for, write_config
+
+LABELS = 100_000 if CHAOS else 5_000
+FEATURES = 1_000_000 if CHAOS else 100_000
+ONE_EVENT = 1_000_000
+AT_ONCE = 500
+PAGES = {
+    "/status": 20_000,
+    "/metrics": 50_000,
+    "/history": 50_000,
+    "/weights": 20_000,
+    "/": 100_000,
+}
+"""Bytes that an answer may have, whatever the stream brought."""
+MIB = 64
+"""That a process may grow by; 100,000 labels or a million names would take more."""
+GROWING = {
+    "learner": {"kind": "one_vs_rest", "base": "pa1"},
+    "features": {"columns": ["amount"], "bits": 0},
+    "label": {"field": "label", "classes": "grow"},
+}
+
+
+def write(redis_url, values):
+    with Redis.from_url(redis_url) as client:
+        pipeline = client.pipeline(transaction=False)
+        for number, value in enumerate(values, 1):
+            pipeline.xadd("events", {"value": value})
+            if number % AT_ONCE == 0:
+                pipeline.execute()
+        pipeline.execute()
+
+
+def taken(process):
+    answer = process.get("/status")[1]
+    return answer["events"] + answer["rejects"]
+
+
+def check_pages(process):
+    """Every page is small; the slowest of them in seconds."""
+    slowest = 0.0
+    for path, most in PAGES.items():
+        began = time.monotonic()
+        with urllib.request.urlopen(f"http://127.0.0.1:{process.port}{path}", timeout=10) as reply:
+            body = reply.read()
+        slowest = max(slowest, time.monotonic() - began)
+        assert len(body) < most, f"{path} has {len(body):,} bytes"
+    return slowest
+
+
+def series(process):
+    """The series on /metrics, each with its labels."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{process.port}/metrics", timeout=10) as reply:
+        lines = reply.read().decode().splitlines()
+    return {line.rpartition(" ")[0] for line in lines if not line.startswith("#")}
+
+
+def watch(config, redis_url, values, first):
+    """Learn the first values, then the others; the growth in MiB, the last status, the slowest
+    page.
+    """
+    write(redis_url, values[:first])
+    process = Process(["run"], config)
+    try:
+        process.answers("/readyz", 200, 120)
+        wait_for(lambda: taken(process) >= first, 60, "the first events")
+        # Metrics of the newest checkpoint are there when there is one.
+        wait_for(lambda: process.get("/status")[1]["checkpoint"]["generation"], 60, "a checkpoint")
+        check_pages(process)
+        before, known = rss_mb(process.process.pid), series(process)
+        write(redis_url, values[first:])
+        wait_for(lambda: taken(process) >= len(values), 600, "all events")
+        slowest = check_pages(process)
+        new = series(process) - known
+        assert not new, f"a metric has a new label: {sorted(new)[:5]}"
+        return rss_mb(process.process.pid) - before, process.get("/status")[1], slowest
+    finally:
+        process.kill()
+
+
+def test_far_more_labels_than_classes(redis_url, tmp_path, measured):
+    config = write_config(
+        tmp_path / "c.yaml", f"{redis_url}/events", redis_url, seconds=1.0, **GROWING
+    )
+    values = [
+        json.dumps({"features": {"amount": n % 97}, "label": f"class-{n}"}) for n in range(LABELS)
+    ]
+    grown, status, slowest = watch(config, redis_url, values, 1_000)
+    assert (status["events"], status["rejects_by_reason"]) == (64, {"label": LABELS - 64})
+    assert grown < MIB
+    with Redis.from_url(redis_url) as client:
+        assert client.xlen("events.dead") == LABELS - 64
+    assert "an event was rejected (label)" in config.with_suffix(".log").read_text()
+    measured(
+        "labels beyond max_classes",
+        labels=LABELS,
+        lost=0,
+        grown_mib=round(grown),
+        slowest_page=round(slowest, 2),
+    )
+
+
+def test_more_classes_than_there_may_be_is_a_setting_that_is_refused(redis_url, tmp_path):
+    label = {"field": "label", "classes": "grow", "max_classes": 100_000}
+    config = write_config(
+        tmp_path / "c.yaml", f"{redis_url}/events", redis_url, **{**GROWING, "label": label}
+    )
+    done = onepass("learn", "--config", config)
+    assert done.returncode == 2
+    assert "label.max_classes" in done.stderr
+    assert "65536" in done.stderr
+
+
+def test_names_without_end_in_a_stream_and_in_one_event(redis_url, tmp_path, measured):
+    bits = {"bits": 18}
+    config = write_config(
+        tmp_path / "c.yaml", f"{redis_url}/events", redis_url, seconds=1.0, features=bits
+    )
+    each = 100
+    values = [
+        json.dumps({"features": {f"name-{n}-{k}": 1 for k in range(each)}, "label": "fraud"})
+        for n in range(FEATURES // each)
+    ]
+    small = json.dumps({"features": {f"{k}": 1 for k in range(20_000)}, "label": "fraud"})
+    large = json.dumps({"features": {f"name-{k}": 1 for k in range(ONE_EVENT)}, "label": "fraud"})
+    tokens = json.dumps({"features": {"tags": [f"{k}" for k in range(100_000)]}, "label": "fraud"})
+    values = [*values[:700], small, large, tokens, *values[700:]]
+    grown, status, slowest = watch(config, redis_url, values, 703)
+    assert status["events"] == len(values) - 3
+    assert status["rejects_by_reason"] == {"too_long": 1, "too_many": 2}
+    assert grown < MIB
+    title = "distinct features in a stream, a million in one event"
+    measured(
+        title, features=FEATURES, lost=0, grown_mib=round(grown), slowest_page=round(slowest, 2)
+    )

@@ -1,0 +1,413 @@
+"""Records that vanish between two looks at a log: each time they are noticed, or nothing was lost.
+
+A round reads a log of numbered records, cuts it at a random moment and reads on. It is *noticed*
+when the reader stops or records a gap, and *whole* when every record came although some were cut.
+Anything else is a silent loss. `XDEL` and compaction delete single records on purpose and are no
+loss; what a reader passes over there is exactly what was deleted.
+"""
+
+import random
+import re
+import resource
+import signal
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, TopicPartition
+from redis import Redis
+
+from service.embedded.redis import RedisServer
+from service.sources import open_sink, open_source
+from service.sources.base import Entry, Options, SourceLostError, SourceUnavailableError
+from tests.chaos.events import mixed, tally
+from tests.chaos.memory import rss_mb
+from tests.chaos.scale import FIGURES
+from tests.integration.processes import wait_for
+
+pytestmark = pytest.mark.timeout(180)
+SECONDS = 30
+LENGTH = 400
+MORE = 300
+LOOK_SECONDS = 5.0
+
+
+def numbered(first, count):
+    return [
+        Entry(b'{"n": %d}' % number, b"key %d" % (number % 7))
+        for number in range(first, first + count)
+    ]
+
+
+def number_of(record):
+    return int(record.value[6:-1])
+
+
+class Reading:
+    """One reader of a log of numbered records, and what it got."""
+
+    def __init__(self, url, on_data_loss="fail", client="kafka-python"):
+        self.url = url
+        self.source = open_source(
+            url, "earliest", Options(client=client, on_data_loss=on_data_loss)
+        )
+        self.close = self.source.close
+        self.found = []
+        self.lost = ""
+
+    def read(self, until, most=50):
+        """Poll until this number came, or the loss was noticed."""
+        deadline = time.monotonic() + SECONDS
+        while not self.lost and until not in self.found[-most:]:
+            assert time.monotonic() < deadline, (
+                f"neither {until} nor a loss after {self.found[-3:]}"
+            )
+            self.read_once(most)
+
+    def look_again(self):
+        """The topic's id is asked for every two seconds: so much later a loss must be known."""
+        deadline = time.monotonic() + LOOK_SECONDS
+        while not self.lost and time.monotonic() < deadline:
+            self.read_once(50)
+
+    def read_once(self, most):
+        try:
+            self.found += map(number_of, self.source.poll(0.1, most))
+            self.lost = str(self.source.gaps() or "")
+        except SourceUnavailableError:
+            pass
+        except SourceLostError as error:
+            self.lost = str(error)
+
+    def judge(self, wanted):
+        """`noticed` or `whole`; a silent loss fails the test."""
+        assert self.found == sorted(set(self.found))
+        if self.lost:
+            return "noticed"
+        missing = sorted(set(wanted) - set(self.found))
+        assert not missing, f"{len(missing)} lost in silence, from {missing[0]}"
+        return "whole"
+
+
+def attack(url, cut, keep, what, **options):
+    """Rounds of: read to a random place, cut while the reader is there, read on."""
+    draw = random.Random(what)
+    seen = {"noticed": 0, "whole": 0}
+    for number in range(FIGURES.attack_rounds):
+        log = url(number)
+        with closing(open_sink(log)) as sink:
+            sink.append(numbered(0, LENGTH))
+            with closing(Reading(log, **options)) as reading:
+                reading.read(draw.randrange(LENGTH))
+                time.sleep(draw.uniform(0.0, 0.3))
+                total = cut(log, sink, draw, reading)
+                reading.read(total - 1)
+                if log.startswith("kafka:"):
+                    reading.look_again()
+                seen[reading.judge(range(total))] += 1
+    keep(what, rounds=FIGURES.attack_rounds, **seen, lost_in_silence=0)
+    return seen
+
+
+# Redis Streams.
+
+
+@pytest.fixture(scope="module", params=["Redis 6.2", "Redis 7"])
+def server(request, tmp_path_factory):
+    server = RedisServer(tmp_path_factory.mktemp("redis"), appendonly=False)
+    if request.param == "Redis 7":
+        server.command = (request.getfixturevalue("system_redis"), *server.command[1:])
+    server.start()
+    server.version = request.param
+    yield server
+    server.stop()
+
+
+def trim(client, name, sink, draw):
+    sink.append(numbered(LENGTH, MORE))
+    client.xtrim(name, maxlen=draw.randrange(1, LENGTH + MORE), approximate=False)
+    return LENGTH + MORE
+
+
+def burst(client, name, _sink, draw):
+    with client.pipeline(transaction=True) as pipe:
+        for entry in numbered(LENGTH, MORE):
+            pipe.xadd(
+                name, {"value": entry.value}, maxlen=draw.randrange(1, MORE), approximate=False
+            )
+        pipe.execute()
+    return LENGTH + MORE
+
+
+def recreate_stream(client, name, sink, _draw):
+    client.delete(name)
+    sink.append(numbered(LENGTH + 1, MORE))  # so `LENGTH` came in no stream: it is never whole
+    return LENGTH + 1 + MORE
+
+
+def restore(client, name, sink, draw):
+    older = client.xrange(name, count=draw.randrange(1, LENGTH - 2))
+    client.delete(name)
+    with client.pipeline() as pipe:
+        for position, fields in older:
+            pipe.xadd(name, fields, position)
+        pipe.execute()
+    sink.append(numbered(LENGTH + 1, MORE))
+    return LENGTH + 1 + MORE
+
+
+@pytest.mark.parametrize("on_data_loss", ["fail", "earliest"])
+@pytest.mark.parametrize("cut", [trim, burst, recreate_stream, restore])
+def test_a_stream_is_cut_at_a_random_moment(server, measured, cut, on_data_loss):
+    with Redis.from_url(server.url) as client:
+
+        def now(log, sink, draw, reading):
+            if draw.random() < 0.5:
+                reading.source.lag()
+            return cut(client, log.rpartition("/")[2], sink, draw)
+
+        def url(number):
+            return f"{server.url}/{cut.__name__}-{on_data_loss}-{number}"
+
+        what = (
+            f"{server.version}: {cut.__name__.replace('_', ' ')} under a reader, on_data_loss"
+            f" {on_data_loss}"
+        )
+        attack(url, now, measured, what, on_data_loss=on_data_loss)
+
+
+def test_deleted_entries_are_all_that_is_passed_over(server, measured):
+    draw = random.Random(3)
+    with Redis.from_url(server.url) as client:
+        for number in range(FIGURES.attack_rounds):
+            log = f"{server.url}/xdel-{number}"
+            with closing(open_sink(log)) as sink, closing(Reading(log)) as reading:
+                places = sink.append(numbered(0, LENGTH))
+                reading.read(draw.randrange(1, LENGTH))
+                deleted = draw.sample(range(LENGTH - 1), 20)
+                client.xdel(f"xdel-{number}", *(places[at].position for at in deleted))
+                known = set(reading.found)
+                reading.read(LENGTH - 1)
+                assert not reading.lost or set(deleted) & known, reading.lost
+                if not reading.lost:
+                    assert set(reading.found) == known | (set(range(LENGTH)) - set(deleted))
+    measured(
+        f"{server.version}: XDEL of 20 entries", rounds=FIGURES.attack_rounds, lost_in_silence=0
+    )
+
+
+# Kafka.
+
+
+def delete_records(log, sink, draw, _reading):
+    bootstrap, name = log.removeprefix("kafka://").split("/")
+    sink.append(numbered(LENGTH, MORE))
+    with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
+        admin.delete_records({TopicPartition(name, 0): draw.randrange(1, LENGTH + MORE)})
+    return LENGTH + MORE
+
+
+def recreate_topic(log, _sink, _draw, _reading):
+    bootstrap, name = log.removeprefix("kafka://").split("/")
+    with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
+        admin.delete_topics([name])
+        wait_for(lambda: name not in admin.list_topics(), SECONDS, "the topic is gone")
+        admin.create_topics(
+            {name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True
+        )
+    with closing(open_sink(log)) as fresh:
+        fresh.append(numbered(LENGTH + 1, 2 * LENGTH))  # longer than the old one
+    return 3 * LENGTH + 1
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("cut", [delete_records, recreate_topic])
+@pytest.mark.parametrize("client", ["kafka-python", "confluent"])
+def test_a_topic_is_cut_at_a_random_moment(make_topic, measured, cut, client):
+    what = f"Kafka by {client}: {cut.__name__.replace('_', ' ')} under a reader"
+    attack(lambda _: make_topic(), cut, measured, what, client=client)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("client", ["kafka-python", "confluent"])
+def test_a_topic_recreated_before_the_end_that_was_set(make_topic, measured, client):
+    """A reader that is to stop at the end does not end well on another topic."""
+    noticed = 0
+    for number in range(FIGURES.attack_rounds):
+        draw = random.Random(number)
+        log = make_topic()
+        with closing(open_sink(log)) as sink:
+            sink.append(numbered(0, LENGTH))
+        with closing(Reading(log, client=client)) as reading:
+            reading.source.stop_at_end()
+            reading.read(draw.randrange(LENGTH // 2), most=20)
+            recreate_topic(log, None, draw, reading)
+            deadline = time.monotonic() + SECONDS
+            while not reading.lost and not reading.source.at_end:
+                assert time.monotonic() < deadline
+                reading.read_once(most=LENGTH)
+            assert reading.lost
+            noticed += 1
+    measured(
+        f"Kafka by {client}: recreated before the end",
+        rounds=FIGURES.attack_rounds,
+        noticed=noticed,
+    )
+
+
+# Files.
+
+
+def rewrite(path, _kept, draw):
+    path.write_bytes(lines(500_000, 500_000 + draw.randrange(LARGE, 2 * LARGE)))
+
+
+def cut_and_grow(path, kept, draw):
+    with path.open("r+b") as file:
+        file.truncate(len(kept) * draw.randrange(1, 99) // 100)
+        file.seek(0, 2)
+        file.write(b"\n" + lines(700_000, 700_000 + 2 * LARGE))
+
+
+def truncate(path, kept, draw):
+    with path.open("r+b") as file:
+        file.truncate(len(kept) * draw.randrange(1, 99) // 100)
+
+
+def replace(path, _kept, _draw):
+    other = path.with_suffix(".new")
+    other.write_bytes(lines(900_000, 900_000 + LARGE))
+    other.rename(path)
+
+
+LARGE = 30_000
+
+
+def lines(first, end):
+    return b"".join(b'{"n": %06d}\n' % number for number in range(first, end))
+
+
+@pytest.mark.parametrize("cut", [rewrite, cut_and_grow, truncate, replace])
+def test_a_file_is_cut_at_a_random_moment(tmp_path, measured, cut):
+    draw = random.Random(cut.__name__)
+    seen = {"noticed": 0, "whole": 0}
+    path = tmp_path / "events.jsonl"
+    for _ in range(FIGURES.attack_rounds):
+        kept = lines(0, LARGE)
+        path.write_bytes(kept)
+        with closing(Reading(path.as_uri())) as reading:
+            reading.read(draw.randrange(LARGE), most=500)
+            cut(path, kept, draw)
+            reading.read(LARGE - 1, most=500)
+            seen[reading.judge(range(LARGE))] += 1
+    what = f"file: {cut.__name__.replace('_', ' ')} under a reader"
+    measured(what, rounds=FIGURES.attack_rounds, **seen, lost_in_silence=0)
+
+
+# A learner.
+
+
+def flood(url, first, count, keep, **fields):
+    """Events in one transaction, of which the last are kept."""
+    server, _, name = url.rpartition("/")
+    messages = mixed(first, count)
+    with Redis.from_url(server) as client, client.pipeline(transaction=True) as pipe:
+        for message in messages:
+            pipe.xadd(name, {"value": message, **fields}, maxlen=keep, approximate=False)
+        pipe.execute()
+    return messages
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["running", "SIGSTOP"])
+def test_a_learner_stops_when_its_stream_is_trimmed(server, make_life, measured, stopped):
+    for number in range(FIGURES.attack_rounds):
+        name = f"trimmed-{stopped}-{number}"
+        life = make_life(f"{server.url}/{name}", server.url, name)
+        life.feed(500)
+        process = life.start()
+        life.caught_up()
+        before = life.events()
+        if stopped:
+            process.signal(signal.SIGSTOP)
+        flood(life.log, 501, 20_000, 2_000)
+        process.signal(signal.SIGCONT)
+        assert process.ended() == 3, process.said()
+        assert "entries behind it were trimmed" in process.said()
+        assert life.events() == before, "something behind the loss was learned"
+    how = "stopped by SIGSTOP" if stopped else "running"
+    what = f"{server.version}: 18,000 of 20,000 entries trimmed under a learner that is {how}"
+    measured(what, rounds=FIGURES.attack_rounds, exit_3=FIGURES.attack_rounds)
+
+
+def test_a_learner_records_the_gap_and_goes_on(server, make_life, measured):
+    for number in range(FIGURES.attack_rounds):
+        name = f"gap-{number}"
+        source = {"url": f"{server.url}/{name}", "on_data_loss": "earliest"}
+        life = make_life(source["url"], server.url, name, source=source)
+        life.feed(500)
+        process = life.start("run")
+        life.caught_up()
+        left = flood(life.log, 501, 20_000, 2_000)[-2_000:]
+        life.messages += left
+        life.caught_up()
+        assert 'events_lost_total{reason="retention"}' in process.metrics()
+        process.signal(signal.SIGTERM)
+        assert process.ended() == 0
+        life.prove()
+        kinds = [type(entry).__name__ for entry in life.snapshot().lineage.entries]
+        assert kinds == ["Run", "Lost", "Run"]
+    what = (
+        f"{server.version}: the same with on_data_loss earliest: gap in the lineage, the rest"
+        " learned"
+    )
+    measured(what, rounds=FIGURES.attack_rounds, gaps=FIGURES.attack_rounds, different=0)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("client", ["kafka-python", "confluent"])
+def test_retention_under_a_stopped_learner(make_topic, redis_url, make_life, measured, client):
+    for number in range(FIGURES.attack_rounds):
+        life = make_life(make_topic(), redis_url, f"stopped-{client}-{number}")
+        life.feed(500)
+        process = life.start(client=client)
+        life.caught_up()
+        process.signal(signal.SIGSTOP)
+        life.append(mixed(501, 500))
+        bootstrap, name = life.log.removeprefix("kafka://").split("/")
+        with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
+            admin.delete_records({TopicPartition(name, 0): 900})
+        process.signal(signal.SIGCONT)
+        assert process.ended() == 3, process.said()
+        assert re.search("wanted [5-8][0-9]{2}, it holds 900 to 1000", process.said())
+    what = f"Kafka by {client}: retention under a learner stopped by SIGSTOP"
+    measured(what, rounds=FIGURES.attack_rounds, exit_3=FIGURES.attack_rounds)
+
+
+def test_large_entries_under_a_memory_limit(server, make_life, measured):
+    """400 entries of 4 MB, and 200 MB of address space more than the idle learner has."""
+    life = make_life(f"{server.url}/large", server.url, "large", max_poll_records=500)
+    life.feed(100)
+    process = life.start()
+    life.caught_up()
+    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[0])
+    used = pages * resource.getpagesize()
+    resource.prlimit(process.pid, resource.RLIMIT_AS, (used + (200 << 20),) * 2)
+    before = rss_mb(process.pid)
+    entries = 20 * FIGURES.attack_rounds
+    for first in range(101, 101 + entries, 20):
+        life.messages += flood(life.log, first, 20, None, filler=bytes(4 << 20))
+    most = before
+    deadline = time.monotonic() + 120
+    while not life._has(tally(life.messages)["events"]):
+        most = max(most, rss_mb(process.pid))
+        assert time.monotonic() < deadline, process.said()
+        time.sleep(0.02)
+    assert most - before < 100
+    process.signal(signal.SIGTERM)
+    assert process.ended() == 0
+    life.prove()
+    with Redis.from_url(server.url) as client:
+        client.delete("large")
+    what = f"{server.version}: entries of 4 MB under a memory limit"
+    measured(what, entries=entries, more_mb_resident=round(most - before), different=0)

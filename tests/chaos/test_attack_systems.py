@@ -1,0 +1,203 @@
+"""Systems around the learner that refuse or forget: Redis without disk or memory, a cut log."""
+
+import random
+import signal
+import time
+from contextlib import closing, contextmanager
+
+import pytest
+from kafka import KafkaAdminClient, TopicPartition
+from redis import Redis
+
+from service.config.settings import StoreSettings
+from service.embedded.redis import RedisServer
+from service.storage import RedisStore
+from tests.chaos.gap_checks import check_same_as_without, gaps_told
+from tests.chaos.lanes import side_by_side
+from tests.chaos.scale import CHAOS, FIGURES
+from tests.chaos.watcher import watched
+from tests.integration.processes import wait_for
+
+UNSAVED = 400
+
+
+# Redis that takes no writes.
+
+
+@contextmanager
+def no_disk(server, client):
+    """BGSAVE fails because a folder lies where the dump goes; then Redis refuses every write."""
+    client.config_set("save", "3600 1")
+    obstacle = server.log.parent / "dump.rdb"
+    obstacle.mkdir()
+    saved(client, "err")
+    yield
+    obstacle.rmdir()
+    saved(client, "ok")
+    obstacle.unlink()
+    client.config_set("save", "")
+
+
+def saved(client, result):
+    """Save until Redis tells of this result."""
+    client.bgsave()
+    wait_for(
+        lambda: not client.info("persistence")["rdb_bgsave_in_progress"], 20, "the end of BGSAVE"
+    )
+    assert client.info("persistence")["rdb_last_bgsave_status"] == result
+
+
+@contextmanager
+def no_memory(server, client):
+    del server
+    client.config_set("maxmemory", 1)
+    yield
+    client.config_set("maxmemory", 0)
+
+
+REFUSALS = {
+    "MISCONF after a failed BGSAVE": (no_disk, "MISCONF"),
+    "maxmemory reached": (no_memory, "maxmemory"),
+}
+
+
+@pytest.mark.parametrize("which", ["packaged", "system"] if CHAOS else ["packaged"])
+def test_redis_that_takes_no_writes(which, make_life, redis_url, tmp_path, measured, request):
+    executable = request.getfixturevalue("system_redis") if which == "system" else None
+
+    def live(name):
+        fault, word = REFUSALS[name]
+        server = RedisServer(tmp_path / fault.__name__, appendonly=False)
+        if executable:
+            server.command = (executable, *server.command[1:])
+        draw = random.Random(f"{which} {name}")
+        server.start()
+        answered = 0
+        try:
+            with Redis.from_url(server.url) as client:
+                policy = {"max_uncheckpointed_events": UNSAVED}
+                log = f"{redis_url}/{which}-{fault.__name__}"
+                life = make_life(log, server.url, fault.__name__, checkpoint=policy)
+                for turn in range(FIGURES.attack_rounds):
+                    answered += refused_once(life, client, fault(server, client), word, draw, turn)
+                life.prove()
+                life.close()
+        finally:
+            server.stop()
+        return answered
+
+    answered = side_by_side(live, *REFUSALS)
+    for name, predictions in zip(REFUSALS, answered, strict=True):
+        title = f"Redis ({which}): {name}, under a learner and at its start"
+        measured(
+            title, rounds=FIGURES.attack_rounds, different=0, predictions=predictions, failed=0
+        )
+
+
+def refused_once(life, client, fault, word, draw, turn):
+    """One fault at a random moment; in odd turns another learner has to start while it lasts."""
+    life.feed(2000)
+    process = life.start("run")
+    life.advances()
+    time.sleep(draw.random() * 0.5)
+    with fault:
+        saved_events = life.events()
+        with watched(process) as watcher:
+            life.feed(2000)
+            wait_for(lambda: word in paused(process), 30, f"learning pauses and names {word}")
+            figures = process.metrics()
+        assert figures["redis_up"] == 0
+        assert figures['checkpoint_failures_total{reason="down"}'] > 0
+        assert 0 < figures["model_events"] - saved_events <= UNSAVED + 20, (
+            "beyond the bound, or not at all"
+        )
+        if turn % 2:
+            process.kill()
+            # While the dead learner's lease lasts, its successor follows the checkpoints and is
+            # ready as a stand-by.
+            wait_for(lambda: not list(client.scan_iter("*:lease")), 60, "the lease has run out")
+            process = life.start("learn")
+            wait_for(
+                lambda: process.log.exists() and word in process.log.read_text(),
+                30,
+                f"a line about {word} from a learner that starts",
+            )
+            assert process.get("/readyz")[0] == 503
+    life.caught_up()
+    wait_for(lambda: process.metrics()["redis_up"] == 1, 10, "Redis is told to be up")
+    assert word in process.log.read_text()
+    assert "Traceback" not in process.log.read_text()
+    process.kill()
+    return watcher.statuses[200]
+
+
+def paused(process):
+    trouble = process.get("/status")[1]["waiting_for"]
+    return trouble if "learning pauses" in trouble else ""
+
+
+# A log that is cut while nobody reads.
+
+
+@contextmanager
+def stopped(life, process, redis_url):
+    del life, redis_url
+    process.signal(signal.SIGSTOP)
+    yield
+    process.signal(signal.SIGCONT)
+
+
+@contextmanager
+def frozen(life, process, redis_url):
+    with closing(RedisStore(StoreSettings(url=redis_url), life.name)) as operator:
+        operator.freeze()
+        wait_for(lambda: process.get("/status")[1]["frozen"], 10, "the learner is frozen")
+        yield
+        operator.unfreeze()
+
+
+@pytest.mark.parametrize("hold", [stopped, frozen])
+def test_retention_cuts_the_log_of_a_learner_that_stands_still(
+    hold, make_topic, make_life, redis_url, measured
+):
+    """With `fail` it stops, with `earliest` it goes on; its state is a quiet pass over what it
+    read.
+    """
+    draw = random.Random(hold.__name__)
+    for turn in range(FIGURES.attack_rounds):
+        policy = ("fail", "earliest")[turn % 2]
+        name = f"{hold.__name__}-{policy}-{turn}"
+        life = make_life(make_topic(), redis_url, name, source_settings={"on_data_loss": policy})
+        life.feed(1000)
+        process = life.start("run")
+        life.advances()
+        time.sleep(draw.random() * 0.3)
+        with hold(life, process, redis_url):
+            life.feed(2000)
+            delete_before(life.log, len(life.messages) - draw.randint(1, 900))
+        if policy == "fail":
+            assert process.ended(60) == 3, process.said()
+            assert "what follows the checkpoint was deleted" in process.log.read_text()
+        else:
+            check_gone_on(process)
+        assert "Traceback" not in process.log.read_text()
+        check_same_as_without(life, gaps_told(process))
+        life.close()
+    title = f"Kafka: retention cuts the log of a learner that is {hold.__name__}"
+    measured(title, rounds=FIGURES.attack_rounds, unnoticed=0, different=0)
+
+
+def check_gone_on(process):
+    """The gap is told and counted, the rest is learned, and the process can be stopped."""
+    wait_for(lambda: gaps_told(process), 60, "the gap is told")
+    wait_for(lambda: process.get("/status")[1]["lag"] == 0, 60, "the rest is learned")
+    passed = sum(end - start for start, end in gaps_told(process))
+    assert process.metrics()['events_lost_total{reason="retention"}'] == passed
+    process.signal(signal.SIGTERM)
+    assert process.ended(20) == 0, process.said()
+
+
+def delete_before(log, offset):
+    bootstrap, topic = log.removeprefix("kafka://").split("/")
+    with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
+        admin.delete_records({TopicPartition(topic, 0): offset})

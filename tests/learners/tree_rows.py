@@ -1,0 +1,10 @@
+"""A dense row that carries its tree."""
+
+import numpy as np
+
+
+class Row(np.ndarray):
+    """A dense row that carries its tree, whatever is made of it."""
+
+    def __array_finalize__(self, other):
+        self.tree = getattr(other, "tree", None)

@@ -1,0 +1,31 @@
+"""An ASGI app on a real port, in a thread of the test's own process."""
+
+import socket
+import threading
+import time
+from contextlib import contextmanager
+
+import uvicorn
+
+
+@contextmanager
+def served(app, port=0, **options):
+    """`HOST:PORT` where the app answers; on the way out it has stopped, and the port is
+    free again.
+    """
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", port))
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1, **options)
+    )
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()

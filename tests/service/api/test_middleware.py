@@ -1,0 +1,436 @@
+"""The guard: every route against every kind of key, limits, headers of every reply, and depth of
+JSON.
+"""
+
+import asyncio
+import json
+import time
+from datetime import date
+from typing import get_args
+
+import httpx
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.api import make_admin
+from service.api.admin import ADMIN
+from service.api.middleware import DEEPEST, OPEN, AuthAndLimits, too_deep
+from service.api.routes import ROUTES, Route
+from service.api.views import POLICY
+from service.server.api_keys import FAILURES, KeyFile, Scope, digest_of, new_key
+from tests.looped import looped
+from tests.service.api.api_client import CANARY, Client, check_error
+
+SCOPES = get_args(Scope)
+SECRETS = {scope: new_key() for scope in (*SCOPES, "expired", "limited")}
+ALWAYS = {
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+    "content-security-policy": "default-src 'none'",
+}
+
+
+@pytest.fixture
+def file(tmp_path):
+    keys = [
+        {"name": scope, "sha256": digest_of(SECRETS[scope]), "scopes": [scope]} for scope in SCOPES
+    ]
+    more = {
+        "sha256": digest_of(SECRETS["expired"]),
+        "scopes": [*SCOPES],
+        "expires": date(2020, 1, 1),
+    }
+    keys.append({"name": "expired"} | more)
+    limited = {
+        "sha256": digest_of(SECRETS["limited"]),
+        "scopes": ["metrics"],
+        "rate": 0.5,
+        "burst": 3,
+    }
+    keys.append({"name": "limited"} | limited)
+    path = tmp_path / "keys.yaml"
+    path.write_text(yaml.safe_dump(keys))
+    return path
+
+
+@pytest.fixture
+def client(file):
+    return Client(keys=KeyFile(file))
+
+
+def bearer(key):
+    return {"authorization": f"Bearer {SECRETS.get(key, key)}"} if key else {}
+
+
+def ask(client, method, path, key="", body=b'{"features": {}}', **headers):
+    return client.ask(method, path, body if method == "POST" else None, **bearer(key), **headers)
+
+
+KEYS = ("", CANARY, "expired", *SCOPES)
+UNKNOWN = Route("GET", f"/{CANARY}", None, None, None, "")
+
+
+def allowed(route, key):
+    """What the guard has to say: 401, 403, or (0) nothing."""
+    if route.path in OPEN:
+        return 0
+    if key not in SCOPES:
+        return 401
+    return 0 if route.scope in {None, key} else 403
+
+
+@pytest.mark.parametrize(
+    "route", [*ROUTES, UNKNOWN], ids=lambda route: f"{route.method} {route.path}"
+)
+@looped("key", KEYS, ids=lambda key: key or "no key")
+def test_every_route_and_every_kind_of_key(client, route, key):
+    expected = allowed(route, key)
+    path = route.path.format(name="m", version="7")
+    reply = ask(client, route.method, path, key)
+    if expected and path.startswith("/v2"):
+        assert reply.status_code == expected
+        assert reply.json().keys() == {"error"}
+        assert isinstance(reply.json()["error"], str), "the form of the Open Inference Protocol"
+        assert ("www-authenticate" in reply.headers) == (expected == 401)
+    elif expected:
+        code = check_error(reply, expected)
+        assert code == {401: "unauthorized", 403: "forbidden"}[expected]
+        assert ("www-authenticate" in reply.headers) == (expected == 401)
+    elif route is UNKNOWN:
+        check_error(reply, 404)
+    else:
+        assert reply.status_code not in {401, 403, 404, 405, 429, 500}
+    # The page runs its own script.
+    own = {"content-security-policy": POLICY} if route.path == "/" else {}
+    assert reply.headers.items() >= (ALWAYS | own).items()
+
+
+@looped("key", KEYS, ids=lambda key: key or "no key")
+@looped("route", [*ADMIN, UNKNOWN, *ROUTES[:1]], ids=lambda route: f"{route.method} {route.path}")
+def test_administration_is_for_its_own_keys(client, file, route, key):
+    client.app = make_admin(client.context, KeyFile(file))
+    reply = ask(client, route.method, route.path, key, b"")
+    if route.scope is None and route in ADMIN:
+        assert reply.json() == {"status": "alive"}
+    elif key not in SCOPES:
+        assert check_error(reply, 401) == "unauthorized"
+    elif route not in ADMIN:
+        assert check_error(reply, 404) == "not_found"
+    elif key != "admin":
+        assert check_error(reply, 403) == "forbidden"
+    elif route.path == "/openapi.json":
+        assert reply.json()["paths"].keys() == {route.path for route in ADMIN}
+    else:
+        assert reply.status_code in {422, 503}, "the store of this test is nowhere"
+
+
+ROLLBACKS = [b"{}", b'{"generation": 1}', b'{"rewind": true}', b'{"generation": 1, "rewind": null}']
+
+
+@pytest.mark.parametrize("body", ROLLBACKS)
+def test_going_back_needs_both_words(client, file, body):
+    client.app = make_admin(client.context, KeyFile(file))
+    reply = ask(client, "POST", "/admin/rollback", "admin", body)
+    assert check_error(reply, 422) == "malformed"
+    message = reply.json()["error"]["message"]
+    assert '"generation"' in message
+    assert "true: what came after that generation is learned again" in message
+    assert "false: learning goes on where the log is" in message
+    shape = ask(client, "GET", "/openapi.json", "admin").json()["components"]["schemas"]["Rollback"]
+    assert shape["required"] == ["generation", "rewind"]
+
+
+def test_every_shape_of_the_administrators_document_is_there(client, file):
+    client.app = make_admin(client.context, KeyFile(file))
+    document = ask(client, "GET", "/openapi.json", "admin").json()
+    assert document["components"]["schemas"].keys() == {
+        *("Alive", "Checkpoints", "Error", "Froze", "OpenApi", "Rollback", "RolledBack", "Unfroze")
+    }
+    for route in ADMIN:
+        operation = document["paths"][route.path][route.method.lower()]
+        assert operation["summary"]
+        assert ("409" in operation["responses"]) == route.path.startswith("/admin/")
+
+
+def test_no_route_is_both_open_and_scoped():
+    assert {route.path for route in ROUTES if route.scope is None} <= OPEN
+    assert {route.scope for route in ADMIN if route.path != "/healthz"} == {"admin"}
+    assert "admin" not in {route.scope for route in ROUTES}
+
+
+def test_a_route_mounted_without_the_guard_denies(client):
+    """Deny by default: who forgets the guard opens nothing."""
+    client.app = client.app._app
+    assert check_error(client.get("/status"), 403) == "forbidden"
+
+
+def test_without_keys_everything_is_open():
+    client = Client()
+    for route in ROUTES:
+        assert ask(client, route.method, route.path).status_code not in {401, 403}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Basic {}",
+        "{}",
+        "Bearer{}",
+        "Bearer x{}",
+        "Bearer {}x",
+        "Bearer {} {}",
+        "Token {}",
+    ],
+)
+def test_what_is_not_a_bearer_key(client, value):
+    reply = client.ask("GET", "/status", authorization=value.format(SECRETS["metrics"], CANARY))
+    assert check_error(reply, 401) == "unauthorized"
+    assert SECRETS["metrics"] not in reply.text + str(reply.headers)
+
+
+def test_no_key_and_a_wrong_key_are_told_apart(client):
+    def told(**headers):
+        reply = client.ask("GET", "/status", **headers)
+        assert check_error(reply, 401) == "unauthorized"
+        return reply.json()["error"]["message"]
+
+    missing = "no key was given: Authorization: Bearer op_..."
+    assert told() == missing
+    assert told(authorization="Basic x") == missing
+    unknown = "this key is not known, or good no more"
+    assert told(**bearer(CANARY)) == unknown
+    assert told(**bearer("expired")) == unknown, "that it was good once is nobody's business"
+
+
+@pytest.mark.parametrize(
+    "coding", ["gzip", "br", "deflate", "GZIP", "identity, gzip", "zstd", CANARY]
+)
+def test_a_body_with_a_content_encoding_is_not_understood(client, coding):
+    for path, key in (
+        ("/predict", "predict"),
+        ("/predict/batch", "predict"),
+        ("/events", "events"),
+    ):
+        reply = ask(client, "POST", path, key, b"\x1f\x8b", **{"content-encoding": coding})
+        assert check_error(reply, 415) == "encoding"
+        assert (
+            reply.json()["error"]["message"]
+            == "send the body as it is; no content encoding is understood"
+        )
+    assert (
+        check_error(ask(client, "POST", "/predict", "", b"", **{"content-encoding": coding}), 401)
+        == "unauthorized"
+    )
+
+
+@pytest.mark.parametrize("coding", ["identity", "Identity", ""])
+def test_identity_is_no_encoding(client, coding):
+    assert (
+        ask(client, "POST", "/predict", "predict", **{"content-encoding": coding}).status_code
+        == 200
+    )
+    assert ask(client, "GET", "/healthz", **{"content-encoding": "gzip"}).status_code == 200, (
+        "it has no body"
+    )
+
+
+@pytest.mark.parametrize("value", ["bearer {}", "BEARER {}", "Bearer  {}"])
+def test_the_scheme_is_a_word_of_any_case(client, value):
+    reply = client.ask("GET", "/status", authorization=value.format(SECRETS["metrics"]))
+    assert reply.status_code == 200
+
+
+@pytest.mark.parametrize("other", ["Bearer x", "", " ", "Basic x", "the same"])
+def test_two_keys_in_one_request_are_none(client, other):
+    good = f"Bearer {SECRETS['metrics']}"
+    headers = [("authorization", good), ("authorization", good if other == "the same" else other)]
+
+    async def send():
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(client.app), base_url="http://localhost"
+        ) as asking:
+            more = [*headers, headers[0]]
+            return [
+                await asking.get("/status", headers=given)
+                for given in (headers, headers[::-1], more)
+            ]
+
+    for reply in asyncio.run(send()):
+        check_error(reply, 401)
+
+
+def test_the_rate_of_a_key(client):
+    replies = [ask(client, "GET", "/status", "limited") for _ in range(6)]
+    assert [reply.status_code for reply in replies] == [200] * 3 + [429] * 3
+    assert check_error(replies[-1], 429) == "rate_limited"
+    assert 1 <= int(replies[-1].headers["retry-after"]) <= 2
+    assert ask(client, "GET", "/status", "metrics").status_code == 200
+
+
+def test_guessing_gets_429_and_who_has_a_key_is_not_kept_out(client):
+    replies = [ask(client, "GET", "/status", new_key()) for _ in range(FAILURES + 5)]
+    assert [reply.status_code for reply in replies] == [401] * FAILURES + [429] * 5
+    assert ask(client, "GET", "/status", "metrics").status_code == 200
+    assert ask(client, "GET", "/healthz").status_code == 200
+
+
+def test_refusals_are_counted(client):
+    def counted(reason):
+        return client.metrics._registry.get_sample_value(
+            "onepass_http_refusals_total", {"model": "m", "reason": reason}
+        )
+
+    assert counted("busy") == 0, "a series from the start"
+    ask(client, "GET", "/status")
+    ask(client, "GET", "/status", "predict")
+    [ask(client, "GET", "/status", "limited") for _ in range(4)]
+    ask(client, "POST", "/predict", "predict", b"x" * 1_000_001)
+    ask(client, "POST", "/predict", "predict", b"[" * 100)
+    ask(client, "POST", "/predict", "predict", b"no json")
+    for reason in ("unauthorized", "forbidden", "rate_limited", "too_large", "too_deep"):
+        assert counted(reason) == 1, reason
+    assert counted("internal") == 0
+
+
+def test_a_fault_is_logged_with_the_request_and_without_its_words(client, monkeypatch, caplog):
+    def broken(_):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(client.model, "predict", broken)
+    body = json.dumps({"features": {CANARY: 1}}).encode()
+    reply = ask(
+        client,
+        "POST",
+        "/predict?explain=false",
+        "predict",
+        body,
+        **{"x-more": CANARY, "cookie": CANARY},
+    )
+    assert check_error(reply, 500) == "internal"
+    (record,) = [record for record in caplog.records if record.name == "onepass"]
+    told = (record.request_id, record.key, record.route, record.status)
+    assert told == (reply.headers["x-request-id"], "predict", "/predict", 500)
+    assert CANARY not in caplog.text
+    assert SECRETS["predict"] not in caplog.text
+
+
+def test_every_reply_has_its_own_id_and_not_the_clients(client):
+    ids = {
+        ask(client, "GET", "/healthz", **{"x-request-id": CANARY}).headers["x-request-id"]
+        for _ in range(50)
+    }
+    assert len(ids) == 50
+    assert CANARY not in ids
+
+
+def test_tls_is_told_to_stay(client):
+    async def send(url):
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(client.app), base_url=url
+        ) as asking:
+            return await asking.get("/healthz")
+
+    assert "strict-transport-security" in asyncio.run(send("https://localhost")).headers
+    assert "strict-transport-security" not in asyncio.run(send("http://localhost")).headers
+
+
+def test_a_page_brings_its_own_policy():
+    async def page(scope, receive, send):
+        del scope, receive
+        await send(
+            {
+                "type": "http.response.start",
+                "status": 200,
+                "headers": [(b"content-security-policy", b"own")],
+            }
+        )
+        await send({"type": "http.response.body"})
+
+    client = Client()
+    client.app = AuthAndLimits(page, 10)
+    assert client.get("/").headers.get_list("content-security-policy") == ["own"]
+
+
+@pytest.mark.parametrize("length", ["1" * 30, "9" * 5000])
+def test_lengths_beyond_all_numbers(client, length):
+    async def body():
+        yield b"x"
+
+    reply = client.ask(
+        "POST", "/predict", body(), **bearer("predict"), **{"content-length": length}
+    )
+    assert check_error(reply, 413) == "too_large"
+
+
+def nested(value):
+    if isinstance(value, dict):
+        return 1 + max(map(nested, value.values()), default=0)
+    return 1 + max(map(nested, value), default=0) if isinstance(value, list) else 0
+
+
+WORDS = st.text(st.sampled_from('[]{}"\\ aü'), max_size=8)
+JSON = st.recursive(
+    WORDS | st.integers() | st.none(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=60,
+)
+
+
+@given(JSON, st.integers(0, 24), st.booleans())
+def test_depth_is_that_of_the_value(value, more, ascii_only):
+    for level in range(more):
+        value = [value, "]"] if level % 2 else {"[": value}
+    text = json.dumps(value, ensure_ascii=ascii_only).encode()
+    assert too_deep(text) == (nested(value) > DEEPEST)
+
+
+@pytest.mark.parametrize("path", ["/predict", "/predict/batch", "/v2/models/m/infer"])
+def test_only_tensors_may_follow_the_json(client, path):
+    """What a header says is not JSON is looked at all the same, but where bytes of tensors
+    can be.
+    """
+    body = b"{}" + b"[" * 100
+    reply = ask(client, "POST", path, "predict", body, **{"Inference-Header-Content-Length": "2"})
+    assert reply.status_code in {400, 422}
+    assert ("nested" in reply.text) == (not path.startswith("/v2/"))
+
+
+HOSTILE = {
+    "open": b"[" * 1_000_000,
+    "quotes": b"[" * 17 + b'"' + b'\\"' * 500_000,
+    "strings": b"[" * 17 + b'""' * 500_000,
+    "pairs": b"[]" * 500_000,
+    "hills": (b"[" * 16 + b"]" * 16) * 31_250,
+    "backslashes": b"[" * 17 + b'"' + b"\\" * 1_000_000,
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_no_text_takes_long(text):
+    started = time.perf_counter()
+    too_deep(text)
+    assert time.perf_counter() - started < 1.0, "a quadratic way would take minutes"
+
+
+def test_bytes_behind_the_json_may_look_like_anything(client):
+    tensor = {
+        "name": "features",
+        "datatype": "FP64",
+        "shape": [2, 2],
+        "parameters": {"binary_data_size": 32},
+    }
+    deep = b"[" * (DEEPEST + 1) + b"]" * (DEEPEST + 1)
+    for head, numbers, status in (
+        (json.dumps({"inputs": [tensor]}).encode(), b"[[[[[[\x08@" * 4, 200),
+        (deep, b"", 422),
+    ):
+        told = {"Inference-Header-Content-Length": str(len(head))}
+        reply = ask(client, "POST", "/v2/models/m/infer", "predict", head + numbers, **told)
+        assert reply.status_code == status

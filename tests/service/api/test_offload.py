@@ -1,0 +1,84 @@
+"""Work in a thread: in turn, and only for who is still there."""
+
+import asyncio
+import threading
+from types import SimpleNamespace
+
+import pytest
+from starlette.requests import ClientDisconnect
+
+from learners.registry import make
+from service.api.predict import EXPLAINED, run_or_offload
+from service.config.settings import Features
+
+KERNEL = make("rbp")
+COLUMNS = Features(columns=("a",), bits=0)
+
+
+def asked(*, gone):
+    done = []
+    answer = asyncio.run(
+        work_for(COLUMNS, b"body", lambda body: done.append(body) or len(body), KERNEL, gone=gone)
+    )
+    return answer, done
+
+
+def work_for(features, body, work, learner=None, *, gone=False, times=1):
+    context = SimpleNamespace(
+        settings=SimpleNamespace(learner=learner or make("pa1"), features=features)
+    )
+    return run_or_offload(context, SimpleNamespace(scope={"gone": lambda: gone}), body, work, times)
+
+
+def thread_of(features, size, times=1):
+    """The name of the thread that works on a body of so many bytes."""
+    name = asyncio.run(
+        work_for(features, bytes(size), lambda _: threading.current_thread().name, times=times)
+    )
+    return name.rpartition("_")[0] or "loop"
+
+
+@pytest.mark.parametrize(
+    ("features", "loop", "aside"),
+    [
+        (COLUMNS, 262_144, 4_194_304),
+        (Features(), 16_384, 262_144),
+        (Features(text=("note",)), 16_384 // 3, 262_144 // 3),
+        (Features(text=("note",), ngrams=5), 16_384 // 15, 262_144 // 15),
+    ],
+)
+def test_what_can_take_long_is_not_done_on_the_loop(features, loop, aside):
+    for size, name in (
+        (0, "loop"),
+        (loop, "loop"),
+        (loop + 1, "aside"),
+        (aside, "aside"),
+        (aside + 1, "long-aside"),
+    ):
+        assert thread_of(features, size) == name
+    assert thread_of(features, loop, EXPLAINED) == "aside"
+
+
+def test_very_long_ones_hold_up_only_their_like():
+    async def scenario():
+        go, order = threading.Event(), []
+        long = asyncio.create_task(
+            work_for(Features(), bytes(300_000), lambda _: go.wait(30) and order.append("long"))
+        )
+        await asyncio.sleep(0)
+        await work_for(Features(), bytes(100_000), lambda _: order.append("middle"))
+        await work_for(Features(), bytes(100), lambda _: order.append("short"))
+        go.set()
+        await long
+        return order
+
+    assert asyncio.run(scenario()) == ["middle", "short", "long"]
+
+
+def test_what_a_client_waits_for_is_done():
+    assert asked(gone=False) == (4, [b"body"])
+
+
+def test_nothing_is_done_for_one_that_has_gone():
+    with pytest.raises(ClientDisconnect):
+        asked(gone=True)

@@ -1,0 +1,214 @@
+"""The OpenAPI document is true: what fits it is accepted, what does not is refused, and every reply
+is as it says.
+
+1,000 cases and more in every run of the tests, 20,000 and more in `make chaos`. Three rules the
+document tells only in words, so they are kept out: the squares of a row may add up to 1e100 (here
+no value is above 1e40), of values that are hashed into one slot only the sum must not be below 0
+(here such a learner has columns), and the brackets of a tree match (here any text that may be one
+becomes the same one).
+"""
+
+import json
+from collections import Counter
+from contextlib import closing
+from typing import get_args
+
+import pytest
+import schemathesis
+import yaml
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis import GenerationMode
+from schemathesis.generation.hypothesis.builder import (
+    HypothesisTestConfig,
+    HypothesisTestMode,
+    create_test,
+)
+
+from service.api.log_appender import Appender
+from service.api.routes import ROUTES
+from service.server.api_keys import KeyFile, Scope, digest_of, new_key
+from tests.chaos.measuring import keep
+from tests.chaos.scale import CHAOS
+from tests.service.api.api_client import Client
+from tests.service.api.ingest_log import Fake
+
+EXAMPLES = 300 if CHAOS else 5
+"""Per operation of a model and kind of data, beside those that follow from the document itself."""
+AT_LEAST = 20_000 if CHAOS else 1_000
+
+HERE = "http://localhost"
+"""A service without keys answers no other host."""
+LIMITS = {"max_abs": 1e40, "max_name": 40}
+COLUMNS = {"columns": ["amount", "age"]}
+GROW = {"classes": "grow", "max_classes": 3}
+KERNEL = "k-perceptron:max_support=20,kernel=tree"
+MODELS = {
+    "columns and hashed": {},
+    "columns only": {"features": COLUMNS | {"bits": 0}, "label": {"positive": "1", "negative": 0}},
+    "flat": {"features": COLUMNS | {"bits": 8, "flat": True}, "label": {"field": "class"}},
+    "flat columns only": {
+        "features": COLUMNS | {"bits": 0, "flat": True},
+        "label": {"positive": "fraud"},
+    },
+    "several classes": {
+        "label": GROW,
+        "learner": {"kind": "one_vs_rest", "max_classes": 3, "base": "pa1"},
+    },
+    "trees": {"features": COLUMNS | {"bits": 8, "tree": "parse"}, "learner": f"{KERNEL}+linear"},
+    "flat trees": {"features": {"bits": 0, "tree": "parse", "flat": True}, "learner": KERNEL},
+    "no negative values": {"features": COLUMNS | {"bits": 0}, "learner": "winnow"},
+}
+TREE = "(S (A x) (B y))"
+PACE = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    database=None,
+    derandomize=not CHAOS,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate],
+)
+asked = Counter()
+asked_with_keys = Counter()
+SCOPES = get_args(Scope)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.timeout(1800 if CHAOS else 180)
+def test_the_document_is_true(model):
+    with closing(Appender(Fake())) as appender:
+        client = Client(log=appender, limits=LIMITS, **model)
+        document = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
+        document.app = client.app  # `from_asgi` would leave out the document's own path
+        found = [operation.ok() for operation in document.get_all_operations()]
+        assert {operation.label for operation in found} == {
+            f"{route.method} {route.path}" for route in ROUTES
+        }
+        config = HypothesisTestConfig(
+            document.config, [HypothesisTestMode.COVERAGE, HypothesisTestMode.FUZZING], PACE
+        )
+        for operation in found:
+            create_test(operation=operation, test_func=ask, config=config)()
+
+
+def ask(case):
+    excluded = []
+    if (
+        len(case.path_parameters.get("version", "")) == 1
+        and case.meta.generation.mode == GenerationMode.POSITIVE
+    ):
+        case.path_parameters["version"] = "7"
+    if (
+        case.operation.path.endswith("/infer")
+        and case.meta.generation.mode == GenerationMode.POSITIVE
+    ):
+        excluded = made_consistent(case)
+    elif case.meta.generation.mode == GenerationMode.POSITIVE:
+        give_trees(case.body)
+    reply = case.call(base_url=HERE)
+    asked[case.operation.label, reply.status_code] += 1
+    case.validate_response(reply, excluded_checks=excluded)
+
+
+@pytest.mark.parametrize("scope", ["", "wrong", *SCOPES], ids=lambda scope: scope or "no key")
+@pytest.mark.timeout(900 if CHAOS else 180)
+def test_no_request_gets_past_its_scope(scope, tmp_path):
+    secrets = {each: new_key() for each in SCOPES}
+    path = tmp_path / "keys.yaml"
+    kept = [
+        {"name": each, "sha256": digest_of(secret), "scopes": [each]}
+        for each, secret in secrets.items()
+    ]
+    path.write_text(yaml.safe_dump(kept))
+    headers = {"Authorization": f"Bearer {secrets.get(scope, scope)}"} if scope else {}
+    with closing(Appender(Fake())) as appender:
+        api = {"max_body_bytes": 1_000_000, "max_batch": 50, "keys_file": str(path)}
+        client = Client(log=appender, limits=LIMITS, keys=KeyFile(path), api=api)
+        reply = client.ask(
+            "GET", "/openapi.json", None, authorization=f"Bearer {secrets['metrics']}"
+        )
+        document = schemathesis.openapi.from_dict(reply.json())
+        document.app = client.app
+        config = HypothesisTestConfig(
+            document.config, [HypothesisTestMode.COVERAGE, HypothesisTestMode.FUZZING], PACE
+        )
+
+        def knock(case):
+            route = next(
+                route for route in ROUTES if case.operation.label == f"{route.method} {route.path}"
+            )
+            case.headers = {**(case.headers or {}), **headers}
+            if not scope:
+                case.headers.pop("Authorization", None)
+            reply = case.call(base_url=HERE)
+            asked_with_keys[scope, reply.status_code] += 1
+            case.validate_response(reply, checks=[schemathesis.checks.not_a_server_error])
+            if case.operation.method.upper() != route.method or route.scope is None:
+                return
+            if scope not in SCOPES:
+                assert reply.status_code in {401, 429}
+            elif scope != route.scope:
+                assert reply.status_code in {403, 405}, (
+                    "405: the document is also asked by methods it has not"
+                )
+            else:
+                assert reply.status_code not in {401, 403}
+
+        for operation in document.get_all_operations():
+            create_test(operation=operation.ok(), test_func=knock, config=config)()
+    assert (
+        asked_with_keys[scope, 200]
+        if scope in {"predict", "metrics"}
+        else asked_with_keys.total() > 100
+    )
+
+
+def made_consistent(case):
+    """Give data the shape that is told, which a schema cannot ask for; the checks that still do not
+    hold.
+    """
+    if case.media_type != "application/json" or not isinstance(case.body, dict):
+        return [schemathesis.checks.positive_data_acceptance]
+    (tensor,) = case.body["inputs"]
+    if tensor["name"] == "instances":
+        tensor["data"] = [instance(case) for _ in tensor["data"]]
+    rows = tensor["data"]
+    if tensor["name"] == "features" and not all(isinstance(row, list) for row in rows):
+        rows = rows[: len(rows) // 2 * 2]
+        tensor["data"] = rows
+        rows = rows[::2]
+    tensor["shape"][0] = len(rows)
+    return []
+
+
+def instance(case):
+    """The least that is one."""
+    shape = case.operation.schema.raw_schema["components"]["schemas"]["Instance"]
+    least = {"features": {}, "parse": TREE}
+    return json.dumps({name: least[name] for name in shape.get("required", [])})
+
+
+def give_trees(body):
+    """Put a tree in the place of every text that stands for one."""
+    rows = body.get("instances", [body]) if isinstance(body, dict) else []
+    for row in rows:
+        if isinstance(row.get("parse"), str):
+            row["parse"] = TREE
+
+
+def test_all_of_it_was_asked_often_enough(request):
+    ran = [
+        item for item in request.session.items if item.name.startswith("test_the_document_is_true")
+    ]
+    if len(ran) < len(MODELS):
+        pytest.skip("only a part of the document was asked for")
+    by_status = Counter()
+    for (_, status), count in asked.items():
+        by_status[status] += count
+    assert {label for label, _ in asked} == {f"{route.method} {route.path}" for route in ROUTES}
+    assert by_status.total() >= AT_LEAST
+    assert max(by_status) < 500
+    for route in ROUTES:
+        good = 202 if route.path == "/events" else 200
+        assert asked[f"{route.method} {route.path}", good], f"{route.path} has answered well"
+    figures = {f"status_{status}": count for status, count in sorted(by_status.items())}
+    keep("requests made from the OpenAPI document", requests=by_status.total(), false=0, **figures)

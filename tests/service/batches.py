@@ -1,8 +1,0 @@
-"""Batches compared to the bit."""
-
-from service.reasons import Reject
-
-
-def listed(found):
-    """What can be compared: the bytes of every array, or the reject itself."""
-    return found if isinstance(found, Reject) else [array.tobytes() for array in (*found[:4], *found.trees)]

@@ -1,0 +1,12 @@
+"""Batches compared to the bit."""
+
+from service.features.reject import Reject
+
+
+def listed(found):
+    """What can be compared: the bytes of every array, or the reject itself."""
+    return (
+        found
+        if isinstance(found, Reject)
+        else [array.tobytes() for array in (*found[:4], *found.trees)]
+    )

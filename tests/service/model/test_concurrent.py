@@ -1,0 +1,220 @@
+"""Learning and answering at once: an answer is that of the state after some event, whole, and
+asking moves nothing.
+"""
+
+import asyncio
+import json
+import random
+import threading
+import time
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry
+
+import service.model.model
+from learners.registry import make
+from service.api import Context, make_app
+from service.checkpoint.lineage import Lineage
+from service.config.loader import parse
+from service.config.settings import Features, Label, Limits
+from service.features.decoder import Decoder, batch
+from service.model.model import Model
+from service.model.scheduling import BETWEEN_LOOKS, FEW, LONGEST_WAIT, RequestGate
+from service.monitoring.health import Health
+from service.monitoring.metrics import Metrics
+from service.sources.base import BEGINNING
+
+COLUMNS = tuple("abcdefgh")
+FEATURES = Features(columns=COLUMNS, bits=0)
+ONE_VS_REST = {"kind": "one_vs_rest", "max_classes": 3, "base": "pa1"}
+CASES = {
+    "binary": (
+        {"kind": "scaled", "base": {"kind": "averaged", "base": "pa1"}},
+        Label(positive="x"),
+    ),
+    "classes": ({"kind": "scaled", "base": ONE_VS_REST}, Label(classes="grow", max_classes=3)),
+}
+EVENTS, POLL = 6_000, 500
+
+
+def build(learner, label):
+    decoder = Decoder(FEATURES, label, Limits())
+    return Model(make(learner), FEATURES, label, decoder), decoder
+
+
+def row(draws):
+    return {name: round(draws.uniform(-3, 3), 3) for name in COLUMNS}
+
+
+def documents():
+    draws = random.Random(7)
+    for n in range(EVENTS):
+        features = row(draws)
+        yield {
+            "features": features | ({"a": 1e60} if n % 97 == 5 else {}),
+            "label": "xyz"[int(features["b"] > 0)],
+        }
+
+
+def question():
+    return json.dumps({"features": row(random.Random(1))}).encode()
+
+
+def digest(model):
+    return model.snapshot(BEGINNING, Lineage(), whole=True).with_digest().state_digest
+
+
+class Learning:
+    """A model that learns the stream in another thread, over and over slice by slice, until it is
+    at the end.
+    """
+
+    def __init__(self, model, events):
+        self._model, self._events = model, events
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self):
+        for first in range(0, len(self._events), POLL):
+            self._model.learn(self._events[first : first + POLL])
+
+    def __enter__(self):
+        self._thread.start()
+        return self._thread.is_alive
+
+    def __exit__(self, *_):
+        self._thread.join()
+
+
+@pytest.fixture(params=CASES.values(), ids=CASES)
+def case(request):
+    """A fresh model, its decoder, the events, and by version what the state after so many events
+    answers.
+    """
+    learner, label = request.param
+    model, decoder = build(learner, label)
+    events = [decoder.event(json.dumps(document).encode()) for document in documents()]
+    asked = [decoder.instance(question())]
+    truth = {}
+    for event in [None, *events]:
+        model.learn([] if event is None else [event])
+        served, (answer,) = model.predict(batch(asked))
+        truth[served.version] = answer
+    expected = digest(model)
+    model.reset()
+    return model, decoder, events, truth, expected
+
+
+def test_every_answer_is_of_the_state_after_some_event(case):
+    model, decoder, events, truth, expected = case
+    asked = [decoder.instance(question())]
+    seen = set()
+    with Learning(model, events) as going_on:
+        while going_on():
+            served, answers = model.predict(batch(asked * 3))
+            assert answers == [truth[served.version]] * 3
+            seen.add(served.version)
+    served, answers = model.predict(batch(asked))
+    assert answers == [truth[served.version]]
+    assert served.version == max(truth)
+    assert digest(model) == expected, "asking has changed what was learned"
+    assert len(seen) > EVENTS / service.model.model.STRETCH / 20, (
+        "there was next to nothing between the first and the last state"
+    )
+
+
+def test_every_answer_over_http_is_too(case):
+    model, decoder, events, truth, expected = case
+    settings = parse(
+        {
+            "name": "m",
+            "learner": "pa1",
+            "features": FEATURES.model_dump(),
+            "source": {"url": "redis://localhost:1/0/s"},
+            "store": {"url": "redis://localhost:1/0"},
+        },
+        "test",
+    )
+    health = Health(ready=True)
+    app = make_app(
+        Context(settings, decoder, model, Metrics(CollectorRegistry(), "m"), health), predicts=True
+    )
+
+    async def ask(going_on):
+        transport = httpx.ASGITransport(app)
+        one = json.loads(question())
+        batch = json.dumps({"instances": [one] * 200}).encode()
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            while going_on():
+                alone = (await client.post("/predict", content=question())).json()
+                told = (await client.post("/predict/batch", content=batch)).json()["predictions"]
+                for answer in [alone, *told]:
+                    known = truth[answer["model"]["version"]]
+                    assert (answer["label"], answer["score"], answer.get("scores")) == (
+                        known.label,
+                        known.score,
+                        known.scores,
+                    )
+                assert all(answer == told[0] for answer in told), "one batch is of one state"
+
+    with Learning(model, events) as going_on:
+        asyncio.run(ask(going_on))
+    assert digest(model) == expected
+
+
+def test_the_learner_waits_for_a_moment_without_a_request_and_looks_again():
+    gate, done = RequestGate(), []
+
+    def wait(seconds):
+        """The first answer is followed by another request before the learner comes to itself."""
+        assert 0.0 < seconds <= LONGEST_WAIT
+        done.append("waited")
+        gate.answered()
+        if len(done) == 1:
+            gate.arrived()
+
+    gate._idle.wait = wait
+    gate.arrived()
+    for record in gate.iterate(range(3 * BETWEEN_LOOKS)):
+        done.append(record)
+        if record in {BETWEEN_LOOKS, 3 * BETWEEN_LOOKS - 1}:
+            gate.arrived()
+    cut = 2 * BETWEEN_LOOKS
+    assert done == [
+        "waited",
+        "waited",
+        *range(cut),
+        "waited",
+        *range(cut, 3 * BETWEEN_LOOKS),
+        "waited",
+    ]
+    assert gate.poll_limit(500) == FEW, "there was a wait in this round"
+    assert gate.poll_limit(500) == 500, "nobody asks any more"
+
+
+def test_requests_without_a_pause_slow_the_learner_down_and_do_not_stop_it():
+    gate = RequestGate()
+    gate.arrived()
+    for most in (500, FEW):
+        began = time.monotonic()
+        assert gate.poll_limit(500) == most
+        assert [*gate.iterate(range(FEW))] == [*range(FEW)]
+        assert LONGEST_WAIT <= time.monotonic() - began < 10 * LONGEST_WAIT, (
+            "it waits once in a round"
+        )
+
+
+def test_an_answer_wakes_the_learner_and_a_request_without_one_does_not_stop_it():
+    gate = RequestGate()
+    gate.arrived()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("service.model.scheduling.LONGEST_WAIT", 60.0)
+        waiting = threading.Thread(target=lambda: [*gate.iterate([1])])
+        waiting.start()
+        waiting.join(0.05)
+        assert waiting.is_alive()
+        gate.answered()
+        waiting.join(10)
+        assert not waiting.is_alive()
+    gate.arrived()
+    assert [*gate.iterate(range(100))] == [*range(100)], "slowed down, not stopped"

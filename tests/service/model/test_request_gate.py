@@ -1,0 +1,151 @@
+"""Requests that are counted as open: whole ones, until they are answered or their connection is
+lost.
+"""
+
+import asyncio
+import socket
+import struct
+
+import pytest
+
+from service.config.settings import Api
+from service.model.scheduling import RequestGate
+from service.server.in_flight import InFlightLimit
+from service.server.server import bound, make_server
+
+HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n"
+ASKED = HEAD + b"body"
+
+
+class App:
+    """Answers when it is told to."""
+
+    def __init__(self):
+        self.go = asyncio.Event()
+        self.entered = 0
+
+    async def __call__(self, scope, receive, send):
+        del scope, receive
+        self.entered += 1
+        await self.go.wait()
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]}
+        )
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def until(condition):
+    for _ in range(500):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("it never came to be")
+
+
+async def scenario():
+    gate, app = RequestGate(), App()
+    limit = InFlightLimit(9, lambda _: None, gate.arrived, gate.answered)
+    listening = bound("127.0.0.1", 0, open_to_others=False)
+    port = listening.getsockname()[1]
+    server = make_server(app, Api(), limit)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    await until(lambda: server.started)
+
+    async def connected(data):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(data)
+        return reader, writer
+
+    slow = await connected(HEAD + b"bo")
+    long = await connected(HEAD.replace(b"4", b"400000"))
+    await until(lambda: app.entered == 1)
+    assert (gate._open, limit.open, limit.arriving) == (0, 0, 1), "the long one is being read"
+    first, second = await connected(ASKED), await connected(ASKED)
+    await until(lambda: gate._open == 2)
+    assert not gate._idle.is_set()
+    app.go.set()
+    await until(lambda: gate._open == 0)
+    assert gate._idle.is_set()
+    slow[1].write(b"dy")
+    for reader, writer in (slow, first, second, long):
+        assert (await reader.read(15)).startswith(b"HTTP/1.1 200")
+        writer.close()
+    await until(lambda: (gate._open, limit.open, app.entered) == (0, 0, 4))
+    server.should_exit = True
+    await serving
+
+
+def test_open_requests_are_counted():
+    asyncio.run(scenario())
+
+
+async def unread():
+    """Two requests of a client that reads nothing: the first answer fills every buffer, the second
+    waits for it.
+    """
+
+    async def app(scope, receive, send):
+        del scope, receive
+        body = bytes(16_000_000)
+        await send(
+            {
+                "type": "http.response.start",
+                "status": 200,
+                "headers": [(b"content-length", b"16000000")],
+            }
+        )
+        await send({"type": "http.response.body", "body": body})
+
+    gate = RequestGate()
+    limit = InFlightLimit(9, lambda _: None, gate.arrived, gate.answered)
+    listening = bound("127.0.0.1", 0, open_to_others=False)
+    server = make_server(app, Api(), limit)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    await until(lambda: server.started)
+    _, writer = await asyncio.open_connection("127.0.0.1", listening.getsockname()[1], limit=1)
+    writer.write(ASKED + ASKED)
+    await until(lambda: (gate._open, limit.open) == (0, 1))
+    writer.transport.abort()
+    await until(lambda: limit.open == 0)
+    assert gate._open == 0, "it is counted once"
+    server.should_exit = True
+    await serving
+
+
+async def aborted():
+    """A client that breaks off: whoever works for it can ask whether it is still there. (One that
+    only has no more to say may still be listening.)
+    """
+    asked, said = [], []
+
+    async def app(scope, receive, send):
+        del receive, send
+        asked.append(scope["gone"])
+        said.append(scope["gone"]())
+        await until(scope["gone"])
+
+    limit = InFlightLimit(9, lambda _: None)
+    listening = bound("127.0.0.1", 0, open_to_others=False)
+    server = make_server(app, Api(), limit)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    await until(lambda: server.started)
+    _, writer = await asyncio.open_connection("127.0.0.1", listening.getsockname()[1])
+    writer.write(ASKED)
+    await until(lambda: asked)
+    writer.get_extra_info("socket").setsockopt(
+        socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+    )
+    writer.transport.abort()
+    await until(lambda: limit.open == 0)
+    assert asked[0]()
+    assert said == [False], "while it was there"
+    server.should_exit = True
+    await serving
+
+
+def test_who_works_for_a_client_can_ask_whether_it_has_gone():
+    asyncio.run(aborted())
+
+
+def test_an_answer_that_waits_for_its_reader_holds_nobody_up():
+    asyncio.run(unread())

@@ -1,0 +1,147 @@
+"""Compressed batches: every codec is read, and one that unpacks to far more than a broker takes
+costs no memory.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer
+from kafka.errors import CorruptRecordError
+from kafka.record import default_records
+
+from service.sources import open_sink, open_source
+from service.sources.base import Entry, Options
+from service.sources.kafka import bad_batches as kafka_batches
+from tests.chaos.kafka_files import (
+    GZIP,
+    LZ4,
+    MIB,
+    SNAPPY,
+    ZSTD,
+    bomb,
+    filler,
+    header_bomb,
+    plant,
+    segment,
+)
+from tests.service.sources.polling import take, values
+
+ROOT = Path(__file__).parents[4]
+CODECS = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+READER = """
+import json, sys, time
+from service.sources import open_source
+from service.sources.base import Options
+
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) >> 10 for line in status if line.startswith("VmHWM"))
+
+source = open_source(sys.argv[1], "earliest", Options(on_data_loss="earliest"))
+before, began = peak(), time.monotonic()
+source.stop_at_end()
+values = []
+while not source.at_end and time.monotonic() < began + 30:
+    values += [record.value[:9].decode() for record in source.poll(0.2, 500)]
+gaps = [list(gap) for gap in source.gaps()]
+print(json.dumps([values, gaps, peak() - before]))
+"""
+
+
+@pytest.mark.parametrize("client", ["kafka-python", "confluent"])
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_codec_is_read(topic, client, codec):
+    bootstrap, name = topic.removeprefix("kafka://").split("/")
+    sent = [os.urandom(50) * 100 for _ in range(50)]
+    with KafkaProducer(
+        bootstrap_servers=bootstrap, compression_type=codec, linger_ms=50
+    ) as producer:
+        for value in sent:
+            producer.send(name, value)
+    with closing(open_source(topic, "earliest", Options(client=client))) as source:
+        assert values(take(source, 50)) == sent
+
+
+@pytest.mark.parametrize(("codec", "mib"), [("gzip", 512), ("lz4", 200), ("zstd", 1024)])
+def test_a_bomb_is_passed_over_and_memory_stays_small(topic, codec, mib):
+    read, gaps, grown = read_around(topic, [bomb(CODECS[codec], mib, 1)])
+    assert read == ["before", "behind"]
+    assert gaps == [["0", "1", "2", 1, "corrupt"]]
+    assert grown < 200, f"{grown} MiB more for a batch that may unpack to 64"
+
+
+def test_many_batches_within_the_bound_do_not_add_up(topic):
+    """A fetch of one megabyte holds more than a hundred of them: all of one poll were unpacked at
+    once.
+    """
+    read, gaps, grown = read_around(topic, [bomb(ZSTD, 60, 1 + number) for number in range(16)])
+    assert read == ["before", *["\0" * 9] * 16, "behind"]
+    assert gaps == []
+    assert grown < 500, f"{grown} MiB more for 16 batches that unpack to 60 each"
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_record_with_millions_of_headers_is_passed_over(topic, codec):
+    """Each takes two bytes in the batch and 64 in the memory of the client."""
+    headers = (4 if codec == "snappy" else 16) << 20
+    read, gaps, grown = read_around(topic, [header_bomb(CODECS[codec], headers, 1)])
+    assert read == ["before", "behind"]
+    assert gaps == [["0", "1", "2", 1, "corrupt"]]
+    assert grown < 200, f"{grown} MiB more for {headers >> 20} million headers"
+
+
+def read_around(topic, batches):
+    """What another process reads of these between two records: values, gaps and by how many MiB it
+    grows.
+    """
+    bootstrap, name = topic.removeprefix("kafka://").split("/")
+    assert max(map(len, batches)) < 1 << 20
+    with closing(open_sink(topic)) as sink:
+        for value in (b"before", *map(filler, batches), b"behind"):
+            sink.append([Entry(value)])
+    for place, batch in enumerate(batches, 1):
+        plant(segment(bootstrap, name), place, batch)
+    command = [sys.executable, "-W", "ignore", "-c", READER, topic]
+    return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
+
+
+@pytest.mark.parametrize(
+    ("codec", "packed"),
+    [
+        ("gzip", b""),
+        ("lz4", b""),
+        ("zstd", b""),
+        ("snappy", b"\xff\xff\xff\xff\x07" + b"\0" * 50),  # a block that claims 2 GiB
+    ],
+)
+def test_what_unpacks_beyond_the_bound_is_corrupt(codec, packed):
+    assert kafka_batches.FETCH_BYTES  # imported, and with it the bound is set
+    decode = getattr(default_records, f"{codec}_decode")
+    packed = (
+        packed
+        or bomb(CODECS[codec], 65, 0)[default_records.DefaultRecordBatch.HEADER_STRUCT.size :]
+    )
+    began = time.monotonic()
+    with pytest.raises(CorruptRecordError, match="larger than 64 MiB"):
+        decode(packed)
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_unpacks_within_the_bound_is_read_whole(codec):
+    decode = getattr(default_records, f"{codec}_decode")
+    packed = bomb(CODECS[codec], 3, 0)[default_records.DefaultRecordBatch.HEADER_STRUCT.size :]
+    assert MIB * 3 in bytes(decode(packed))
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4"])
+def test_what_is_cut_short_is_corrupt(codec):
+    packed = bomb(CODECS[codec], 3, 0)[default_records.DefaultRecordBatch.HEADER_STRUCT.size :]
+    with pytest.raises(CorruptRecordError, match="cut short"):
+        getattr(default_records, f"{codec}_decode")(packed[:-9])

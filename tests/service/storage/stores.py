@@ -1,0 +1,123 @@
+"""Snapshots and stores for the tests of the checkpoints in Redis, and clients some of whose calls
+go wrong.
+"""
+
+from functools import partial
+
+import numpy as np
+import redis
+from redis import Redis
+
+from service.checkpoint.lineage import Lineage
+from service.checkpoint.snapshot import Snapshot, encode
+from service.checkpoint.store import Manifest
+from service.config.settings import CheckpointSettings, StoreSettings
+from service.sources.base import Bookmark
+from service.storage import RedisStore
+from service.storage.manifests import parse_entry as open_entry
+
+SIZE = 64
+MIB = 1024 * 1024
+
+
+def whole(events: int, size: int = SIZE, weights=None) -> Snapshot:
+    """Its state tells which it is."""
+    arrays = {
+        "progress/events": np.array([events]),
+        "progress/errors": np.array([events // 2]),
+        "state/w": np.arange(size) + float(events) if weights is None else weights,
+    }
+    bookmark = Bookmark({"0": str(events)}, {})
+    return Snapshot(
+        {"learner": {"kind": "pa1"}}, ["a"], bookmark, Lineage(), {"type": 2}, None, arrays
+    )
+
+
+def delta(events: int, changed: dict[int, float]) -> Snapshot:
+    slots = np.array(sorted(changed), dtype=np.int64)
+    values = np.array([changed[slot] for slot in sorted(changed)])
+    base = whole(events)
+    return base._replace(
+        arrays=base.arrays | {"state/w": values, "slots": slots}, sliced=("state/w",)
+    )
+
+
+def made(url: str, *, name: str = "m", **settings) -> RedisStore:
+    retention = {key: settings.pop(key) for key in ("keep", "keep_levels") if key in settings}
+    return RedisStore(StoreSettings(url=url, **settings), name, CheckpointSettings(**retention))
+
+
+def opened(url: str, **settings) -> RedisStore:
+    store = made(url, **settings)
+    store.acquire()
+    store.load()
+    return store
+
+
+def take_over(client: Redis, url: str, **settings) -> RedisStore:
+    """As if the lease of whoever learns had run out."""
+    client.delete("{m:m}:lease")
+    return opened(url, **settings)
+
+
+def abandon(store: RedisStore) -> None:
+    """The end of a process that was killed: its lease stays."""
+    store._lease._stop.set()
+    store._lease._thread.join()
+    store._keyspace.close()
+
+
+def keys(client: Redis) -> list[str]:
+    return sorted(key.decode() for key in client.scan_iter(count=1000))
+
+
+def contents(client: Redis) -> dict[str, bytes]:
+    """Without the lease, which ends by itself."""
+    return {key: client.dump(key) for key in keys(client) if not key.endswith(":lease")}
+
+
+def manifests(client: Redis) -> list[Manifest | None]:
+    return [open_entry(raw).manifest for raw in client.lrange("{m:m}:head", 0, -1)]
+
+
+def same(one: Snapshot, other: Snapshot) -> bool:
+    return encode(one.with_digest()).sha256 == encode(other.with_digest()).sha256
+
+
+class Faulty:
+    """A client some of whose calls go wrong: `instead` has what is done in their place, given the
+    real client.
+    """
+
+    def __init__(self, client: Redis, **instead) -> None:
+        self._client = client
+        self._instead = instead
+
+    def __getattr__(self, name: str):
+        if name in self._instead:
+            return partial(self._instead[name], self._client)
+        return getattr(self._client, name)
+
+
+def done_but_no_reply(client: Redis, *arguments):
+    client.eval(*arguments)
+    raise redis.ConnectionError("the reply was lost")
+
+
+def cut_off(*_, **__):
+    raise redis.ConnectionError("cut off")
+
+
+class Broken:
+    """While inside, these calls of the store's client go wrong."""
+
+    def __init__(self, store: RedisStore, **instead) -> None:
+        self._keyspace = store._keyspace
+        self._instead = instead
+
+    def __enter__(self):
+        self._real = self._keyspace.client
+        self._keyspace._client = Faulty(self._real, **self._instead)
+
+    def __exit__(self, *_):
+        self._keyspace._client = self._real

@@ -1,0 +1,114 @@
+"""An operator's word is seen soon however long the lease, whatever is written in its place; and a
+lease without end.
+"""
+
+import json
+import time
+from contextlib import closing
+
+import pytest
+from redis import Redis
+
+from service.checkpoint.store import Acquired, Freeze
+from service.cli.tables import format_freeze
+from service.storage.lease import read_freeze
+from tests.looped import looped
+from tests.service.storage.stores import made, opened, whole
+
+
+@pytest.fixture
+def client(redis_url):
+    with Redis.from_url(redis_url) as client:
+        yield client
+
+
+def test_a_freeze_is_seen_soon_however_long_the_lease(redis_url):
+    with (
+        closing(opened(redis_url, lease_seconds=60)) as store,
+        closing(made(redis_url)) as operator,
+    ):
+        for say, seen in ((operator.freeze, True), (operator.unfreeze, False)):
+            say()
+            end = time.monotonic() + 2
+            while (store.frozen is not None) != seen:
+                assert time.monotonic() < end
+                time.sleep(0.02)
+
+
+@looped(
+    "raw",
+    [
+        b"garbage",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"since": ' + b"[" * 100_000,
+        b'{"other": ' + b"[" * 100_000,
+        b"{}",
+        b"null",
+        *(
+            f'{{"since": {since}, "generation": 1}}'.encode()
+            for since in (
+                "1e300",
+                "-1",
+                "1e11",
+                "1e999",
+                "-1e999",
+                "9" * 400,
+                "NaN",
+                "1e-400x",
+                "null",
+            )
+        ),
+        *(
+            f'{{"since": 1.0, "generation": {number}}}'.encode()
+            for number in ("-1", "9" * 5000, "1e300", "1.5")
+        ),
+    ],
+)
+def test_a_word_that_cannot_be_read_still_holds(raw):
+    assert read_freeze(raw) == Freeze(0.0, 0)
+
+
+@pytest.mark.parametrize("since", [0, 0.5, 1e9, 99_999_999_999.0])
+def test_a_word_that_can_be_read_can_be_told(since):
+    word = read_freeze(json.dumps({"since": since, "generation": 2**63 - 1}).encode())
+    assert word == Freeze(since, 2**63 - 1)
+    assert "at generation" in format_freeze(word)
+
+
+def test_an_empty_word_is_none_for_everyone(redis_url, client):
+    client.set("{m:m}:frozen", "")
+    with closing(opened(redis_url)) as store, closing(made(redis_url)) as operator:
+        store.save(whole(1))
+        assert store.frozen is None
+        store._lease.renew()
+        assert store.frozen is None
+        operator.newest()
+        assert operator.frozen is None
+        assert operator.unfreeze() is None
+        client.set("{m:m}:frozen", "")
+        assert operator.freeze().generation == 1
+        store._lease.renew()
+        assert store.frozen is not None
+
+
+def test_a_lease_without_an_end_is_nobody_s(redis_url, client):
+    client.set("{m:m}:lease", "somebody")
+    with closing(made(redis_url)) as store:
+        assert store.acquire() is Acquired.STALE
+        assert client.pttl("{m:m}:lease") > 0
+    client.set("{m:m}:lease", "somebody", px=60_000)
+    with closing(made(redis_url)) as store:
+        assert store.acquire() is Acquired.HELD_ELSEWHERE
+
+
+def test_a_user_that_may_not_ask_for_the_end_waits(redis_url, client):
+    client.execute_command(
+        "ACL", "SETUSER", "onepass", "reset", "on", ">secret", "~*", "+@all", "-pttl"
+    )
+    try:
+        client.set("{m:m}:lease", "somebody")
+        with closing(made(redis_url.replace("//", "//onepass@"), password="secret")) as store:
+            assert store.acquire() is Acquired.HELD_ELSEWHERE
+    finally:
+        client.acl_deluser("onepass")

@@ -1,0 +1,81 @@
+"""A learner knows its own past in a store that went back in time, a day back and in little
+memory.
+"""
+
+import time
+import tracemalloc
+import uuid
+from contextlib import closing
+
+from redis import Redis
+
+from service.checkpoint.store import Acquired, Manifest
+from service.storage import known_commits as memory
+from service.storage.known_commits import KnownCommits
+from service.storage.manifests import seal_entry
+from tests.service.storage.stores import contents, opened, whole
+
+
+def entry(generation: int):
+    commit = uuid.uuid4().hex
+    return seal_entry(Manifest(generation, commit, "", "1:x", 0.0, 0, 0, None, ()))
+
+
+def test_a_dump_of_yesterday_is_known():
+    tracemalloc.start()
+    try:
+        known = KnownCommits()
+        known.begin([], set(), "")
+        first = entry(1)
+        known.acknowledge(first, [first])
+        before = tracemalloc.get_traced_memory()[0]
+        some = []
+        for generation in range(2, 86_401):
+            new = entry(generation)
+            known.acknowledge(new, [new])
+            if generation % 1000 == 0:
+                some.append(new)
+        used = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    started = time.monotonic()
+    assert all(known.knows([old]) for old in [first, *some])
+    assert not any(known.knows([entry(n)]) for n in range(10))
+    assert time.monotonic() - started < 1
+    assert used < 3_000_000
+
+
+def test_only_so_many_commits_are_known(monkeypatch):
+    monkeypatch.setattr(memory, "REMEMBERED", 10)
+    known = KnownCommits()
+    known.begin([], set(), "")
+    entries = [entry(n) for n in range(30)]
+    for new in entries:
+        known.acknowledge(new, [new])
+    assert [known.knows([old]) for old in entries] == [False] * 20 + [True] * 10
+
+
+def test_what_lies_across_two_digests_is_none():
+    known = KnownCommits()
+    known.begin([], set(), "")
+    wanted = memory._digest("x")
+    known._own += b"-" * 8 + wanted + b"-" * 8
+    assert not known._wrote("x")
+    known._own += wanted
+    assert known._wrote("x")
+
+
+def test_a_dump_hundreds_of_commits_old_is_rolled_forward(redis_url):
+    with (
+        Redis.from_url(redis_url) as client,
+        closing(opened(redis_url, keep=1, keep_levels=0)) as store,
+    ):
+        store.save(whole(0))
+        old = contents(client)
+        for n in range(1, 200):
+            store.save(whole(n))
+        client.flushdb()
+        for key, value in old.items():
+            client.restore(key, 0, value)
+        assert store.acquire() is Acquired.CURRENT
+        assert store.save(whole(200)).generation == 201

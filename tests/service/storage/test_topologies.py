@@ -1,0 +1,309 @@
+"""Redis as it is really set up: a cluster, sentinels with a failover, TLS, a user that may do only
+what is needed.
+"""
+
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from redis import Redis
+
+import service.storage
+from service.checkpoint.store import Acquired, FencedError, StoreUnavailableError
+from service.embedded.process import HOST, free_port
+from service.embedded.redis import redis_server
+from service.errors import SettingsError
+from service.sources import open_source
+from service.sources.base import SourceLostError
+from tests.service.storage.redis_processes import PLAIN, certificates, running
+from tests.service.storage.stores import delta, made, opened, same, take_over, whole
+
+
+def within(seconds: float, true) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if true():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def lived(url: str, **settings) -> None:
+    """A life with everything that speaks with Redis."""
+    with (
+        closing(opened(url, lease_seconds=3.0, **settings)) as store,
+        closing(made(url, **settings)) as other,
+    ):
+        weights = np.random.default_rng(1).random(400_000)
+        store.save(whole(1, weights=weights), {"a" * 64: b"history"})
+        store.save(delta(2, {0: 1.0}))
+        held_until = store._lease._until
+        store._lease.renew()
+        assert store.held
+        assert store._lease._until > held_until
+        assert other.acquire() is Acquired.HELD_ELSEWHERE
+        assert same(other.read(other.newest()), store.load().snapshot)
+        assert other.segment("a" * 64) == b"history"
+        assert [manifest.generation for manifest in other.generations()] == [2, 1]
+        assert other.freeze() == other.freeze()
+        with pytest.raises(FencedError):
+            store.save(whole(3))
+        other.unfreeze()
+        assert other.restate(whole(4), origin="rollback").generation == 3
+        assert store.acquire() is Acquired.STALE
+        assert store.load().snapshot.events == 4
+        for n in range(10):
+            store.save(whole(n, size=300_000))
+        store.close()
+        assert other.acquire() is Acquired.STALE
+        assert other.load().snapshot.events == 9
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """Three masters that share the slots."""
+    with ExitStack() as stack:
+        clients = []
+        for number in range(3):
+            # The nodes speak with each other 10,000 above, which must not be a port that the kernel
+            # hands out.
+            port = next(port for port in iter(free_port, None) if port < 20_000)
+            options = [
+                "--port",
+                str(port),
+                "--cluster-enabled",
+                "yes",
+                "--cluster-node-timeout",
+                "2000",
+            ]
+            stack.enter_context(running(tmp_path / str(number), port, *options))
+            clients.append((port, stack.enter_context(Redis(port=port))))
+        share = 16384 // 3 + 1
+        for number, (_, client) in enumerate(clients):
+            slots = range(share * number, min(16384, share * (number + 1)))
+            client.execute_command("CLUSTER", "ADDSLOTS", *slots)
+            client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+            client.execute_command("CLUSTER", "MEET", HOST, clients[0][0])
+        assert within(
+            20,
+            lambda: all(
+                b"cluster_state:ok" in raw and b"cluster_known_nodes:3" in raw
+                for raw in (cluster_info(client) for _, client in clients)
+            ),
+        )
+        yield [port for port, _ in clients]
+
+
+def cluster_info(client: Redis) -> bytes:
+    said = client.execute_command("CLUSTER INFO")
+    return (
+        said
+        if isinstance(said, bytes)
+        else "\n".join(f"{key}:{value}" for key, value in said.items()).encode()
+    )
+
+
+def test_a_cluster(cluster):
+    nodes = ",".join(f"{HOST}:{port}" for port in cluster)
+    for name in ("a", "b", "c", "d"):  # in different slots, so on different nodes
+        lived(f"redis+cluster://{nodes}", name=name)
+    lived(f"redis+cluster://{HOST}:1,{HOST}:{cluster[1]}/0", name="one-node-is-enough")
+
+
+def test_no_cluster_where_one_is_meant(redis_url):
+    with (
+        closing(made(redis_url.replace("redis://", "redis+cluster://"))) as store,
+        pytest.raises(StoreUnavailableError),
+    ):
+        store.acquire()
+
+
+def sentinel_options(folder: Path, port: int, master: int) -> str:
+    file = folder.parent / f"{folder.name}.conf"
+    file.write_text(
+        f"port {port}\nsentinel monitor main {HOST} {master} 2\nsentinel down-after-milliseconds"
+        " main 500\nsentinel failover-timeout main 3000\n"
+    )
+    return str(file)
+
+
+def test_sentinels_and_a_failover(tmp_path):
+    ports = [free_port() for _ in range(5)]
+    with ExitStack() as stack:
+        master = stack.enter_context(
+            running(tmp_path / "master", ports[0], "--port", str(ports[0]))
+        )
+        follow = ["--replicaof", HOST, str(ports[0])]
+        stack.enter_context(
+            running(tmp_path / "replica", ports[1], "--port", str(ports[1]), *follow)
+        )
+        for number, port in enumerate(ports[2:]):
+            folder = tmp_path / f"sentinel{number}"
+            options = [sentinel_options(folder, port, ports[0]), "--sentinel"]
+            stack.enter_context(running(folder, port, *options, ready=b"+monitor"))
+        replica = stack.enter_context(Redis(port=ports[1]))
+        assert within(10, lambda: replica.info("replication")["master_link_status"] == "up")
+        url = f"redis+sentinel://{','.join(f'{HOST}:{port}' for port in ports[2:])}/main/0"
+        lived(url)
+        asked = stack.enter_context(Redis(port=ports[2]))
+
+        def known() -> bool:
+            state = asked.sentinel_master("main")
+            return int(state["num-other-sentinels"]) == 2 and int(state["num-slaves"]) == 1
+
+        assert within(15, known)
+        with closing(opened(url, lease_seconds=1.0)) as store:
+            first = store.save(whole(1)).generation
+            assert within(
+                5, lambda: replica.lrange("{m:m}:head", 0, 0) and store.newest() is not None
+            )
+            time.sleep(0.2)  # the replica has it
+            master.kill()
+            with pytest.raises(StoreUnavailableError):
+                store.save(whole(2))
+
+            def goes_on() -> bool:
+                try:
+                    if store.disturbed and store.acquire() is not Acquired.CURRENT:
+                        return False
+                    return store.save(whole(3)).generation >= first + 1
+                except (StoreUnavailableError, FencedError):
+                    return False
+
+            assert within(20, goes_on)
+            assert within(3, lambda: store.held)
+            assert store.load().snapshot.events == 3
+        assert replica.info("replication")["role"] == "master"
+
+
+def test_tls(tmp_path, system_redis):
+    certificates(tmp_path)
+    port = free_port()
+    tls = {
+        "ca_file": tmp_path / "ca.crt",
+        "cert_file": tmp_path / "own.crt",
+        "key_file": tmp_path / "own.key",
+    }
+    files = [f"--tls-ca-cert-file {tls['ca_file']}", f"--tls-cert-file {tls['cert_file']}"]
+    options = (
+        f"--port 0 --tls-port {port} {' '.join(files)} --tls-key-file {tls['key_file']}".split()
+    )
+    with running(tmp_path / "redis", port, *options, executable=system_redis):
+        lived(f"rediss://{HOST}:{port}/1", **tls)
+        for wrong in (
+            {},  # the system's authorities do not know ours
+            {"ca_file": tls["ca_file"]},  # the server wants the client's certificate
+        ):
+            with (
+                closing(made(f"rediss://{HOST}:{port}/1", **wrong)) as store,
+                pytest.raises(StoreUnavailableError),
+            ):
+                store.acquire()
+        elsewhere = made(f"rediss://localhost:{port}/1", **tls)  # the certificate is for 127.0.0.1
+        with (
+            closing(elsewhere) as store,
+            pytest.raises(StoreUnavailableError, match=r"(?i)certificate|hostname"),
+        ):
+            store.acquire()
+
+
+def rules() -> list[str]:
+    """The line that the package's documentation gives."""
+    line = service.storage.__doc__.partition("ACL SETUSER onepass on >PASSWORD ")[2]
+    return line.split()
+
+
+def saved_once(store) -> None:
+    store.acquire()
+    store.load()
+    store.save(whole(1))
+
+
+@pytest.mark.parametrize("server", ["packaged", "system"])
+def test_a_user_that_may_do_only_what_is_needed(tmp_path, server, request):
+    port = free_port()
+    executable = PLAIN if server == "packaged" else request.getfixturevalue("system_redis")
+    with (
+        running(tmp_path / "redis", port, "--port", str(port), executable=executable),
+        Redis(port=port) as admin,
+    ):
+        admin.execute_command("ACL", "SETUSER", "onepass", "on", ">secret-canary", *rules())
+        lived(f"redis://onepass@{HOST}:{port}/0", password="secret-canary")
+        with Redis(port=port, username="onepass", password="secret-canary") as user:
+            for forbidden in (
+                ["GET", "other"],
+                ["KEYS", "*"],
+                ["FLUSHALL"],
+                ["DEL", "{m:m}:head"],
+                ["ACL", "LIST"],
+            ):
+                with pytest.raises(Exception, match=r"(?i)permission"):
+                    user.execute_command(*forbidden)
+        for needed in ("+lpush", "+eval", "+get", "+client|setname"):
+            less = [rule for rule in rules() if rule != needed]
+            admin.flushall()
+            admin.execute_command(
+                "ACL", "SETUSER", "onepass", "reset", "on", ">secret-canary", *less
+            )
+            with closing(
+                made(f"redis://onepass@{HOST}:{port}/0", password="secret-canary")
+            ) as store:
+                with pytest.raises(SettingsError, match="ACL") as caught:
+                    saved_once(store)
+                assert "canary" not in str(caught.value)
+        less = [rule for rule in rules() if rule not in {"+info", "+config|get"}]
+        admin.flushall()
+        admin.execute_command("ACL", "SETUSER", "onepass", "reset", "on", ">secret-canary", *less)
+        lived(f"redis://onepass@{HOST}:{port}/0", password="secret-canary")
+
+
+def test_the_system_s_server(tmp_path, system_redis):
+    """A newer Redis than the packaged one."""
+    port = free_port()
+    with (
+        running(tmp_path / "redis", port, "--port", str(port), executable=system_redis),
+        Redis(port=port) as client,
+    ):
+        lived(f"redis://{HOST}:{port}/0")
+        with closing(take_over(client, f"redis://{HOST}:{port}/0")) as store:
+            assert store.save(whole(1)).generation > 1
+
+
+def test_redis_7_tells_that_a_stream_was_trimmed_past_the_position(tmp_path, system_redis):
+    """Though what was trimmed came after the last look."""
+    port = free_port()
+    url = f"redis://{HOST}:{port}/0/events"
+    with (
+        running(tmp_path / "redis", port, "--port", str(port), executable=system_redis),
+        Redis(port=port) as client,
+    ):
+        for number in range(1, 11):
+            client.xadd("events", {"value": b"x"}, id=f"{number}-0")
+            if number == 3:
+                with closing(open_source(url, "earliest")) as source:
+                    assert source.lag() == {"0": 3}
+                    assert len(source.poll(1.0, 3)) == 3
+                    bookmark = source.bookmark()
+        client.xtrim("events", minid="4-0", approximate=False)
+        with closing(open_source(url, "earliest")) as source:
+            source.seek(bookmark)  # only what was read is gone
+        client.xtrim("events", minid="7-0", approximate=False)
+        with (
+            closing(open_source(url, "earliest")) as source,
+            pytest.raises(SourceLostError, match="3 entries"),
+        ):
+            source.seek(bookmark)
+
+
+def test_a_server_that_restarts_empty_and_one_in_a_database_of_its_own(tmp_path):
+    with redis_server(tmp_path / "a", appendonly=False) as server:
+        url = server.url.replace("/0", "/5")
+        with closing(opened(url, lease_seconds=0.5)) as store:
+            store.save(whole(1))
+            server.kill()
+            server.start()
+            assert within(5, lambda: store.disturbed)
+            assert store.acquire() is Acquired.CURRENT
+            assert store.save(whole(2)).generation == 2

@@ -1,0 +1,48 @@
+"""Too little memory: a status that is not 0, and one line that says so."""
+
+import resource
+
+import pytest
+import yaml
+
+from tests.integration.processes import free_port, onepass
+
+MIB = 1024 * 1024
+WORDS = ("memory", "Memory")
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "model.yaml"
+    values = {
+        "name": "m",
+        "learner": "pa1",
+        "source": {"url": f"file:{tmp_path}/no.jsonl"},
+        "store": {"url": "redis://127.0.0.1:1/0"},
+        "api": {"port": free_port()},
+    }
+    path.write_text(yaml.safe_dump(values))
+    return path
+
+
+def limited(memory, stack=None):
+    def limit():
+        if stack is not None:
+            resource.setrlimit(resource.RLIMIT_STACK, (stack * MIB, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_AS, (memory * MIB, memory * MIB))
+
+    return limit
+
+
+@pytest.mark.parametrize(
+    ("memory", "stack"), [(120, None), (160, None), (250, None), (600, 600)], ids=str
+)
+def test_a_limit_that_is_too_low_ends_with_a_status_and_a_line(config, memory, stack):
+    """With stacks of the limit's size no thread can be made, as on a machine of many cores:
+    OpenBLAS raises SIGINT.
+    """
+    done = onepass("run", "--config", config, seconds=60, preexec_fn=limited(memory, stack))
+    assert done.returncode not in {0, 2, 3}, done.stderr[-2000:]
+    lines = done.stderr.splitlines()
+    assert any(word in lines[-1] for word in WORDS), done.stderr[-2000:]
+    assert not any("Traceback" in line for line in lines)

@@ -1,0 +1,34 @@
+"""Whoever waits for kernels that are being compiled is told so, and nobody else."""
+
+import threading
+
+import service.warmup
+from learners.registry import make
+from learners.warmup import Columns
+from service.config.settings import Drift
+from service.warmup import warm_up
+
+LEARNER = make("pa1").bind(Columns())
+
+
+def test_kernels_that_take_long_are_told_once(monkeypatch):
+    told, said = [], threading.Event()
+
+    def compiling(learner, detectors, inputs):
+        assert (learner, detectors, inputs) == (LEARNER, Drift().detectors, Drift().inputs)
+        assert said.wait(10)
+
+    monkeypatch.setattr(service.warmup, "warm", compiling)
+    monkeypatch.setattr(service.warmup, "PATIENCE", 0.01)
+    warm_up(LEARNER, Drift(), lambda words: (told.append(words), said.set()))
+    assert [words.partition(",")[0] for words in told] == ["compiling the kernels of this learner"]
+
+
+def test_kernels_that_are_there_are_not_told(monkeypatch):
+    told, before = [], threading.active_count()
+    monkeypatch.setattr(service.warmup, "warm", lambda *_: None)
+    warm_up(LEARNER, Drift(), told.append)
+    for thread in threading.enumerate()[before:]:
+        thread.join(1)
+    assert threading.active_count() == before, "nothing is left that would tell later"
+    assert told == []

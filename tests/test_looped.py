@@ -1,0 +1,68 @@
+"""A test that loops runs every case, and says of which ones it failed."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.looped import check_each, looped, looped_by
+
+SEEN = []
+
+
+@looped("number", range(3))
+@looped(("letter", "upper"), [("a", "A"), ("b", "B")])
+def test_loops_nest_beside_a_fixture(tmp_path, number, letter, upper):
+    assert tmp_path.is_dir()
+    assert letter.upper() == upper
+    SEEN.append((number, letter))
+    assert len(SEEN) == len(set(SEEN))
+
+
+def test_each_combination_was_seen():
+    SEEN.clear()
+    test_loops_nest_beside_a_fixture(tmp_path=type("Folder", (), {"is_dir": lambda _: True})())
+    assert len(SEEN) == 6
+
+
+def test_all_cases_run_and_those_that_failed_are_named():
+    seen = []
+
+    @looped("number", [1, 2, 3, 4], ids=["one", "two", "three", "four"])
+    def check(number):
+        seen.append(number)
+        assert number % 2, f"{number} is even"
+
+    with pytest.raises(AssertionError, match="2 is even") as failure:
+        check()
+    assert seen == [1, 2, 3, 4]
+    assert failure.value.__notes__ == ["failed in 2 of 4 cases: two; four"]
+
+
+def test_a_loop_over_nothing_is_refused():
+    with pytest.raises(AssertionError, match="no case of number"):
+        looped("number", [])
+    with pytest.raises(AssertionError, match="no case was checked"):
+        check_each([])
+
+
+def test_a_parameter_that_the_test_does_not_have_is_refused():
+    with pytest.raises(AssertionError, match="has no parameter word"):
+        looped("word", ["a"])(test_a_loop_over_nothing_is_refused)
+
+
+by_length = looped_by("word", ["a", "b", "cc"], len, str, parameter="length")
+WORDS = []
+
+
+@by_length
+@given(number=st.integers(0, 9))
+@settings(max_examples=5, derandomize=True)
+def test_one_item_takes_its_group_also_with_hypothesis(word, number):
+    WORDS.append(word)
+    assert number < 10
+
+
+def test_every_thing_of_a_group_is_taken():
+    WORDS.clear()
+    test_one_item_takes_its_group_also_with_hypothesis(length=1)
+    assert set(WORDS) == {"a", "b"}
