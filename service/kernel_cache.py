@@ -21,23 +21,32 @@ def cache_root() -> Path:
 
 
 def use_kernel_cache() -> None:
-    """Set numba's cache folder for the current sources; if it is not writable, warn and cache
-    nothing.
+    """Set numba's cache folder for the current sources. If it is not writable, or the sources
+    cannot be read, warn and cache nothing.
     """
+    folder = cache_root() / "kernels"
+    # Nowhere else: numba would write beside the sources, where an edit does meet an old kernel.
+    os.environ["NUMBA_CACHE_LOCATOR_CLASSES"] = "UserProvidedCacheLocator"
+    os.environ.pop("NUMBA_CACHE_DIR", None)
+    try:
+        folder /= _hash_sources()
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(13, "not writable", folder)
+    except OSError as error:
+        log.warning(
+            "kernels are not cached: %s: %s; set ONEPASS_CACHE_DIR",
+            error.filename or folder,
+            error.strerror,
+        )
+    else:
+        os.environ["NUMBA_CACHE_DIR"] = str(folder)
+
+
+def _hash_sources() -> str:
     digest = hashlib.sha256()
     for source in sorted(SOURCES.rglob("*.py")):
         digest.update(
             source.relative_to(SOURCES).as_posix().encode() + b"\0" + source.read_bytes() + b"\0"
         )
-    folder = cache_root() / "kernels" / digest.hexdigest()[:16]
-    # Nowhere else: numba would write beside the sources, where an edit does meet an old kernel.
-    os.environ["NUMBA_CACHE_LOCATOR_CLASSES"] = "UserProvidedCacheLocator"
-    os.environ.pop("NUMBA_CACHE_DIR", None)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK):
-            raise PermissionError(13, "not writable")
-    except OSError as error:
-        log.warning("kernels are not cached: %s: %s; set ONEPASS_CACHE_DIR", folder, error.strerror)
-    else:
-        os.environ["NUMBA_CACHE_DIR"] = str(folder)
+    return digest.hexdigest()[:16]

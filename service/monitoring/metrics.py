@@ -31,6 +31,7 @@ from service.sources.base import Loss
 
 cast("Callable[[], None]", disable_created_metrics)()  # no `_created` series beside every counter
 
+VERSION = version("onepass")
 PREDICT_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 CHECKPOINT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 UPDATE_BUCKETS = (1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 1e-2)
@@ -154,7 +155,7 @@ class Metrics:
 
         self._quality = QualityMetrics(model, counter, gauge)
         self._started.labels(model).set(time.time())
-        self._build.labels(model, version("onepass")).set(1)
+        self._build.labels(model, VERSION).set(1)
         self._refusals = {reason: refusals.labels(model, reason) for reason in REFUSALS}
         for reason in REASONS:
             self._rejects.labels(model, reason)

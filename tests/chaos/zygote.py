@@ -34,8 +34,10 @@ MODULES = (
 )
 LATER = (
     "encodings.idna",
+    "numba.core.boxing",
     "numba.core.runtime.context",
     "uvicorn.lifespan.off",
+    "uvicorn.loops.auto",
     "uvicorn.loops.uvloop",
 )
 """What a running service imports by and by; another user may not be able to read them."""

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Any
 
 from learners.jit import ACCEPTED
@@ -14,6 +13,7 @@ from service.api.routes import Route
 from service.api.v2.tensors import JSON_LENGTH
 from service.config.settings import Settings
 from service.features.decoder import Event, batch
+from service.monitoring.metrics import VERSION
 
 QUERY: dict[str, dict[str, Any]] = {
     "explain": {"type": "string", "enum": ["true", "false"], "default": "false"},
@@ -58,7 +58,7 @@ def document(context: Context, routes: Sequence[Route]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": "onepass",
-            "version": version("onepass"),
+            "version": VERSION,
             "description": f"Model {settings.name}",
         },
         "paths": paths,

@@ -6,7 +6,6 @@ be `instances`. The version is the generation that answers.
 """
 
 from collections.abc import Sequence
-from importlib import metadata
 from typing import Any
 
 import msgspec
@@ -22,6 +21,7 @@ from service.api.v2.tensors import JSON_LENGTH, InferenceRequest, Output, malfor
 from service.features.decoder import batch
 from service.features.reject import Reject
 from service.model.results import ModelVersion, Prediction
+from service.monitoring.metrics import VERSION
 
 OUTPUTS = ("label", "score", "probability")
 """Outputs with one element per row."""
@@ -33,7 +33,7 @@ async def server(context: Context, request: Request) -> Response:
     return json_reply(
         {
             "name": "onepass",
-            "version": metadata.version("onepass"),
+            "version": VERSION,
             "extensions": ["binary_tensor_data"],
         }
     )
