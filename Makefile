@@ -5,13 +5,15 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 ARGS   ?=
 PART   ?=
+LANES  ?= 4
+PYTEST := $(BIN)/python -m pytest --dist=loadscope --no-loadscope-reorder
 
-.PHONY: help install demo test check bench chaos papers lock
+.PHONY: help install demo quick test check bench chaos papers lock
 
 help:            ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
-install: $(STAMP) ## make .venv with the command onepass in it, about 2 minutes
+install: $(STAMP) ## make .venv with the command onepass in it, about a minute
 
 $(STAMP): requirements.lock pyproject.toml
 	$(PYTHON) install.py $(VENV)
@@ -21,8 +23,11 @@ $(STAMP): requirements.lock pyproject.toml
 demo: install    ## the whole loop on embedded parts; make demo ARGS="--seconds 20"
 	$(BIN)/onepass demo $(ARGS)
 
-test: install    ## every test, on real Redis and real Kafka; make test ARGS="-k laws"
-	$(BIN)/python -m tests.run $(ARGS)
+quick: install   ## the tests that need no server, in 72 s; make quick ARGS="-k laws"
+	$(PYTEST) --numprocesses=2 --quick $(ARGS)
+
+test: install    ## every test, on real Redis and real Kafka, in 5 minutes; make test ARGS="tests/test_lanes.py"
+	$(PYTEST) --numprocesses=$(LANES) $(ARGS)
 
 check: install   ## format, lint, types, import rules, Prometheus' files
 	$(BIN)/ruff format --check .
@@ -39,7 +44,7 @@ bench: install   ## events per second of decoder, learners and the whole loop; p
 	$(BIN)/onepass bench kernels $(ARGS)
 	$(BIN)/onepass bench checkpoint $(ARGS)
 
-chaos: install   ## faults in numbers and all compositions, over 80 minutes; one part: make chaos PART=kill; writes docs/reliability.md
+chaos: install   ## faults in numbers, all compositions, fresh examples; 1 to 60 minutes a part; make chaos PART=kill; writes docs/reliability.md
 	$(BIN)/python -m tests.chaos.run $(PART) $(ARGS)
 
 papers: install  ## McKenna's tables, Bollegala's heart data, Carvalho & Cohen's movie reviews; needs ONEPASS_DATA

@@ -5,6 +5,7 @@ every few seconds.
 import os
 import subprocess
 import sys
+import threading
 import time
 import venv
 from collections.abc import Callable, Iterable
@@ -12,16 +13,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent
 LOCK = ROOT / "requirements.lock"
-MINUTES = 2
-"""On two cores with a good network; a second time pip's cache saves the downloads.
-"""
 SECONDS_BETWEEN_LINES = 5.0
 
 
 class Progress:
     """Lines of what is done, each with the seconds since the start."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, installed: Callable[[], int] = lambda: 0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._installed = installed
         self._clock = clock
         self._began = clock()
 
@@ -29,28 +30,36 @@ class Progress:
         print(f"[{self._clock() - self._began:4.0f} s] {text}", flush=True)
 
     def follow(self, lines: Iterable[str], packages: int) -> list[str]:
-        """Count the packages that pip has found, and say so now and then; return all of
-        its lines.
+        """Count the packages that pip has found and then installed, and say so now and then; return
+        all of its lines.
         """
         kept: list[str] = []
-        found, said = 0, self._clock()
+        found, said, end = 0, self._clock(), threading.Event()
         for line in lines:
             kept.append(line)
             found += line.startswith(("Collecting ", "Requirement already satisfied: "))
-            if line.startswith("Installing collected packages"):
+            if found and line.startswith("Installing collected packages"):
                 self.say(f"  {found} packages are here, now they are installed")
+                threading.Thread(target=self.count, args=(found, end), daemon=True).start()
                 found = 0
             elif found and self._clock() - said >= SECONDS_BETWEEN_LINES:
                 said = self._clock()
                 self.say(f"  {found} of {packages} packages found")
+        end.set()
         return kept
+
+    def count(self, packages: int, end: threading.Event) -> None:
+        """Say how many packages are installed until the end: pip says nothing meanwhile."""
+        before = self._installed()
+        while not end.wait(SECONDS_BETWEEN_LINES):
+            self.say(f"  {self._installed() - before} of {packages} packages installed")
 
 
 def main(folder: Path) -> None:
-    progress = Progress()
+    progress = Progress(lambda: len(list(folder.glob("lib/python*/site-packages/*.dist-info"))))
     python = folder / "bin" / "python"
     if not python.exists():
-        progress.say(f"{folder} is made; all in all this takes about {MINUTES} minutes")
+        progress.say(f"{folder} is made; all in all this takes a minute or two")
         venv.create(folder, with_pip=True, symlinks=True)
     packages = sum("==" in line for line in LOCK.read_text(encoding="utf-8").splitlines())
     progress.say(f"{packages} packages of {LOCK.name}")

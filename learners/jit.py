@@ -5,9 +5,11 @@ plain loops, `math` functions and `x*x`, and neither `fastmath` nor functions as
 disk cache supports neither those nor closures).
 """
 
+import fcntl
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
@@ -35,7 +37,7 @@ LARGEST_WEIGHT = 1e100
 
 class DiskCache(FunctionCache):
     """numba's cache of one kernel, except that a disk that fails is a warning: the kernel is
-    compiled all the same.
+    compiled all the same. And only one process writes at a time.
     """
 
     warned = False
@@ -49,16 +51,33 @@ class DiskCache(FunctionCache):
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            with self._lock():
+                self._save_locked(sig, data)
+        except OSError as error:
+            self._warn(error)
+
+    def _save_locked(self, sig: Any, data: Any) -> None:
         cache: Any = super()
         try:
             cache.save_overload(sig, data)
-        except OSError as error:
-            self._warn(error)
+        except OSError:
+            raise
         except Exception as error:  # noqa: BLE001 - the index is damaged: begin a new one
             self._warn(error)
-            with suppress(OSError):
-                cache.flush()
-                cache.save_overload(sig, data)
+            cache.flush()
+            cache.save_overload(sig, data)
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        """Hold the lock of this kernel's files. To save, numba reads the index, names a file and
+        writes the index again: two processes at once could give one name to two versions.
+        """
+        folder = Path(self.cache_path)
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / ".lock").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def _warn(self, error: Exception) -> None:
         """Once in a process: the next kernel would say the same."""

@@ -1,64 +1,62 @@
-"""Real servers for the tests: one Redis and one Kafka per run, on loopback, fresh state
+"""Real servers for the tests: a Redis per process, one Kafka per run, on loopback, fresh state
 per test.
 """
 
 import os
 import uuid
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from redis import Redis
 
 from service.embedded import redis as embedded_redis
-from service.embedded.kafka import kafka_broker
 from service.embedded.process import EmbeddedError
-from service.kernel_cache import cache_root, use_kernel_cache
-from tests.parts import ALONE, BESIDE, group, in_part
+from service.kernel_cache import use_kernel_cache
+from tests.examples import fix_examples
+from tests.shared_broker import shared_broker
+from tests.slowest import write_slowest
 
-# Two processes that compile one kernel for different types at the same time may each overwrite what
-# the other has kept. So each worker of those that run side by side has a folder of its own, beside
-# the common one.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ["ONEPASS_CACHE_DIR"] = str(
-        cache_root() / "tests" / os.environ["PYTEST_XDIST_WORKER"]
-    )
+fix_examples()
 # Before any test module imports numba, which reads this once; nothing imported above does.
 use_kernel_cache()
+
+from tests.lanes import Lanes, in_order  # noqa: E402  # imports numba
+from tests.quick import is_quick  # noqa: E402
 
 # kafka-python reads its schemas by a function that Python 3.11 calls deprecated (3.13 no longer
 # does).
 with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
     from kafka import KafkaAdminClient
 
-NO_KAFKA = pytest.StashKey[str]()
-
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--part", choices=(BESIDE, ALONE), help="only these tests; `make test` runs both parts"
+        "--quick", action="store_true", help="only tests that need no server and little time"
     )
 
 
-def pytest_collection_modifyitems(config, items):
+def pytest_itemcollected(item):
     """Whoever uses the fixture carries the marker, so that `-m "not kafka"` leaves none out."""
-    for item in items:
-        for name in ("kafka", "data"):
-            if name in item.fixturenames:
-                item.add_marker(name)
-    part = config.getoption("--part")
-    if part is not None:
-        config.hook.pytest_deselected(items=[item for item in items if not in_part(item, part)])
-        items[:] = [item for item in items if in_part(item, part)]
-    if part == BESIDE:
-        for item in items:
-            item.add_marker(pytest.mark.xdist_group(group(item)))
+    for name in ("kafka", "data"):
+        if name in item.fixturenames:
+            item.add_marker(name)
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return Lanes(config, log)
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--quick"):
+        config.hook.pytest_deselected(items=[item for item in items if not is_quick(item)])
+        items[:] = filter(is_quick, items)
+    items[:] = in_order(items)
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    why = config.stash.get(NO_KAFKA, None)
-    if why is not None:
-        terminalreporter.write_line(f"KAFKA TESTS DID NOT RUN: {why}", red=True, bold=True)
+    write_slowest(terminalreporter, config)
 
 
 @pytest.fixture(scope="session")
@@ -92,20 +90,20 @@ def system_redis():
 
 @pytest.fixture(scope="session")
 def kafka(request, tmp_path_factory):
-    """The run's KafkaBroker; a test that kills it starts it again, and skips when it is not ours
-    (no pid).
-    """
-    broker = kafka_broker(tmp_path_factory.mktemp("kafka"))
+    """The run's KafkaBroker, shared by all its processes: a test that kills one starts its own."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    stack = ExitStack()
     try:
-        started = broker.__enter__()
+        broker = stack.enter_context(shared_broker(folder / "kafka"))
     except EmbeddedError as error:
         if os.environ.get("CI") == "true":
             pytest.fail(str(error), pytrace=False)
-        why = str(error).partition("\n")[0]
-        request.config.stash[NO_KAFKA] = why
-        pytest.skip(why)
-    yield started
-    broker.__exit__(None, None, None)
+        pytest.skip(f"KAFKA WAS NOT TESTED: {str(error).splitlines()[0]}")
+    # Not with the last test: it waits for the other processes, which may take minutes.
+    request.config.add_cleanup(stack.close)
+    return broker
 
 
 @pytest.fixture

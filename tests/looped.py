@@ -6,6 +6,7 @@ import functools
 import inspect
 
 import pytest
+from hypothesis import is_hypothesis_test
 
 
 def looped(names, values, ids=None):
@@ -45,7 +46,7 @@ def check_each(checks):
         count += 1
         try:
             check()
-        except Exception as error:  # noqa: BLE001  # whatever a check raises is a failure of its case
+        except Exception as error:  # noqa: BLE001  # whatever it raises is a failure
             first = first or error
             failed.append(_shorten(str(name() if callable(name) else name), 500))
     assert count, "no case was checked"
@@ -56,14 +57,14 @@ def check_each(checks):
 
 def _stands_for(test):
     """Name, docstring and marks of the test; not what hypothesis wrote on it, for the loop is no
-    hypothesis test.
+    hypothesis test. Of its mark it has to be told: `-m hypothesis` selects every property.
     """
 
     def around(run):
         run = functools.wraps(test, updated=())(run)
         if hasattr(test, "pytestmark"):
             run.pytestmark = list(test.pytestmark)
-        return run
+        return pytest.mark.hypothesis(run) if is_hypothesis_test(test) else run
 
     return around
 

@@ -15,6 +15,7 @@ from tests.looped import looped
 ROOT = Path(__file__).parent.parent
 LEARNERS = sorted((ROOT / "learners").rglob("*.py"))
 SOURCES = LEARNERS + sorted((ROOT / "service").rglob("*.py"))
+CODE = SOURCES + sorted((ROOT / "tests").rglob("*.py"))
 TESTS = ROOT / "tests" / "learners"
 ORACLES = sorted(path for path in (TESTS / "oracles").glob("*.py") if path.stem != "__init__")
 
@@ -106,7 +107,7 @@ by line.
 
 
 def test_files_are_at_most_400_lines():
-    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in CODE}
     long = [
         f"{shown_path(path)}: {lines} lines"
         for path, lines in lengths.items()
@@ -118,7 +119,7 @@ def test_files_are_at_most_400_lines():
 def test_lines_are_at_most_100_columns():
     wide = [
         f"{shown_path(path)}:{number}: {len(line)} columns"
-        for path in SOURCES
+        for path in CODE
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if len(line) > MOST_COLUMNS
     ]
@@ -159,16 +160,15 @@ def test_a_room_has_at_most_12_modules():
 
 
 def test_a_module_is_named_for_what_it_holds():
-    modules = [*SOURCES, *(ROOT / "tests").rglob("*.py")]
     report(
-        [shown_path(path) for path in modules if path.stem in NAMES_THAT_SAY_NOTHING],
+        [shown_path(path) for path in CODE if path.stem in NAMES_THAT_SAY_NOTHING],
         "names that say nothing",
     )
 
 
 def own_functions():
     """Every function and method but kernels, each with its place `path::Class.name`."""
-    for path in SOURCES:
+    for path in CODE:
         yield from functions_in(tree(path), f"{shown_path(path)}::")
 
 
@@ -205,12 +205,19 @@ def test_tests_share_code_by_modules_named_for_it():
     wrong = []
     for path in sorted((ROOT / "tests").rglob("*.py")):
         for node in ast.walk(tree(path)):
-            if isinstance(node, ast.ImportFrom):
-                if node.level or node.module.rpartition(".")[2].startswith("test_"):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                if getattr(node, "level", 0) or names_a_test_file(node):
                     wrong.append(f"{shown_path(path)}:{node.lineno}: {ast.unparse(node)}")
             elif isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.path":
                 wrong.append(f"{shown_path(path)}:{node.lineno}: sys.path")
     report(wrong, "imports of tests that are relative, of a test file or by sys.path")
+
+
+def names_a_test_file(node):
+    """A module named `test_…`, or a name of one that is taken from its folder."""
+    names = [alias.name for alias in node.names]
+    module = getattr(node, "module", "") or ""
+    return any(part.startswith("test_") for name in (module, *names) for part in name.split("."))
 
 
 @every_learner_file

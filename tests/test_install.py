@@ -1,6 +1,7 @@
 """`make install` says what it does while it does it, and shows pip's words when it fails."""
 
 import sys
+from itertools import count
 
 import pytest
 
@@ -21,7 +22,7 @@ def make_clock(step):
 
 
 def test_progress_has_seconds_and_counts(capsys):
-    progress = install.Progress(make_clock(3))
+    progress = install.Progress(clock=make_clock(3))
     assert progress.follow(PIP, 7) == PIP
     said = capsys.readouterr().out.splitlines()
     assert all(line.startswith("[") and " s] " in line for line in said)
@@ -30,8 +31,28 @@ def test_progress_has_seconds_and_counts(capsys):
 
 
 def test_nothing_is_repeated_within_five_seconds(capsys):
-    install.Progress(lambda: 0.0).follow(PIP, 7)
+    install.Progress(clock=lambda: 0.0).follow(PIP, 7)
     assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_without_packages_nothing_is_said(capsys):
+    install.Progress().follow(["Installing collected packages: onepass\n"], 1)
+    assert not capsys.readouterr().out
+
+
+def test_installed_packages_are_counted_from_those_that_were_there(capsys):
+    waits = count()
+
+    class End:
+        def wait(self, _seconds):
+            return next(waits) == 2
+
+    install.Progress(count(2).__next__, lambda: 0.0).count(9, End())
+    said = capsys.readouterr().out.splitlines()
+    assert [line.partition("] ")[2].strip() for line in said] == [
+        "1 of 9 packages installed",
+        "2 of 9 packages installed",
+    ]
 
 
 def test_a_failure_of_pip_is_shown_and_is_the_status(capsys):

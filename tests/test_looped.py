@@ -1,9 +1,10 @@
 """A test that loops runs every case, and says of which ones it failed."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.looped import check_each, looped, looped_by
 
 SEEN = []
@@ -56,10 +57,16 @@ WORDS = []
 
 @by_length
 @given(number=st.integers(0, 9))
-@settings(max_examples=5, derandomize=True)
+@examples(5)
 def test_one_item_takes_its_group_also_with_hypothesis(word, number):
     WORDS.append(word)
     assert number < 10
+
+
+def test_a_loop_over_a_property_is_selected_as_one():
+    property_ = test_one_item_takes_its_group_also_with_hypothesis
+    assert "hypothesis" in {mark.name for mark in property_.pytestmark}
+    assert not hasattr(looped("number", [1])(lambda number: number), "pytestmark")
 
 
 def test_every_thing_of_a_group_is_taken():

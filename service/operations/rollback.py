@@ -81,8 +81,8 @@ def go_back(
         except FencedError as error:  # a learner committed meanwhile: roll back from its checkpoint
             newest = store.newest()
             if newest is None or not left:
-                raise SettingsError(
-                    "the learner writes faster than the rollback reads: freeze it first"
+                raise FencedError(
+                    f"the learner wrote before each of {TRIES} tries to roll back: freeze it first"
                 ) from error
     left_out = None if bookmark is None else find_skipped(snapshot.bookmark, bookmark)
     return RollbackResult(made, earlier, newest, left_out, gone, unchecked)

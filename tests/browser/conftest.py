@@ -4,9 +4,14 @@ import os
 import shutil
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from service.api.views import PAGE
+from tests.waiting import HANG_SECONDS
+
+PATIENCE = 1000 * HANG_SECONDS
+"""Milliseconds that anything may take; longer is a hang."""
+expect.set_options(timeout=PATIENCE)
 
 
 def executable():
@@ -29,9 +34,17 @@ def chromium():
     for themselves.
     """
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable(), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=executable(), args=["--no-sandbox"], timeout=PATIENCE
+        )
         yield browser
         browser.close()
+
+
+def new_context(browser, **options):
+    context = browser.new_context(**options)
+    context.set_default_timeout(PATIENCE)
+    return context
 
 
 class Visit:
@@ -58,7 +71,7 @@ class Visit:
 
 @pytest.fixture
 def visit(chromium):
-    context = chromium.new_context()
+    context = new_context(chromium)
     yield Visit(context)
     context.close()
 
@@ -66,7 +79,7 @@ def visit(chromium):
 @pytest.fixture(scope="module")
 def shell(chromium):
     """The page alone, with no service behind it: for what it says of numbers that are put to it."""
-    context = chromium.new_context()
+    context = new_context(chromium)
     page = context.new_page()
     page.route(
         "**/*", lambda route: route.fulfill(body=PAGE, content_type="text/html; charset=utf-8")

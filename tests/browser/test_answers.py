@@ -4,33 +4,8 @@ import time
 
 import pytest
 
-
-def status(events=20_000, recent=0.09, majority=0.27, no_change=0.4, alarms=(), **drift):
-    classes = [{"label": "fine", "events": 14_000}, {"label": "fraud", "events": 6000}]
-    baselines = {
-        "majority": {"error_rate_last_1000": majority},
-        "no_change": {"error_rate_last_1000": no_change},
-    }
-    watched = [{"detector": "adwin"}, {"detector": "inputs"}, {"detector": "labels"}]
-    return {
-        "events": events,
-        "error_rate_last_1000": recent,
-        "quality": {"baselines": baselines, "classes": classes},
-        "drift": {"detectors": watched, "features": [], "alarms": list(alarms)} | drift,
-    }
-
-
-def alarm(event, change="worse", series="error", detector="adwin", at=0.0, size=0.213, psi=None):
-    named = {"event": event, "change": change, "series": series, "detector": detector}
-    return named | {
-        "size": size,
-        "psi": psi,
-        "at": at,
-        "actions": [],
-        "partition": "0",
-        "position": str(event),
-    }
-
+from tests.browser.told import alarm, status
+from tests.looped import looped
 
 GOOD = [
     (
@@ -73,7 +48,7 @@ GOOD = [
 ]
 
 
-@pytest.mark.parametrize(("told", "mood", "word", "sentence"), GOOD)
+@looped(("told", "mood", "word", "sentence"), GOOD)
 def test_the_model_is_compared_with_the_better_baseline(shell, told, mood, word, sentence):
     said = [words.replace("\u00a0", " ") for words in shell.evaluate("isGood", told)]
     assert said[:2] == [mood, word]
@@ -116,7 +91,7 @@ CHANGED = [
 ]
 
 
-@pytest.mark.parametrize(("told", "mood", "word", "sentence"), CHANGED)
+@looped(("told", "mood", "word", "sentence"), CHANGED)
 def test_an_alarm_of_lately_is_news(shell, told, mood, word, sentence):
     said = shell.evaluate("didChange", told)
     assert said[:2] == [mood, word]
@@ -170,7 +145,7 @@ TOGETHER = [
 ]
 
 
-@pytest.mark.parametrize(("alarms", "sentence"), TOGETHER)
+@looped(("alarms", "sentence"), TOGETHER)
 def test_detectors_that_find_the_same_change_tell_of_one(shell, alarms, sentence):
     assert sentence in shell.evaluate("didChange", status(alarms=risen(*alarms)))[2]
 
@@ -203,7 +178,7 @@ WHY = [
 ]
 
 
-@pytest.mark.parametrize(("told", "word"), WHY)
+@looped(("told", "word"), WHY)
 def test_what_moved_with_the_alarm_says_why(shell, told, word):
     said = shell.evaluate("(told) => whySo(told, ['amount', 'hour'], null)", told)
     assert said[1] == word
@@ -276,7 +251,7 @@ SENTENCES = [
 ]
 
 
-@pytest.mark.parametrize(("told", "word", "sentence"), SENTENCES)
+@looped(("told", "word", "sentence"), SENTENCES)
 def test_why_says_no_more_than_is_known(shell, told, word, sentence):
     assert shell.evaluate("(told) => whySo(told, ['bias', 'hour'], null)", told)[1:] == [
         word,
@@ -303,7 +278,7 @@ STORED = {
 }
 
 
-@pytest.mark.parametrize(
+@looped(
     ("row", "words"),
     [
         ({"features": FEATURES}, "f1 8, f2 7, slot 3 6, f4 5, 2 more"),
@@ -349,7 +324,7 @@ def test_a_score_as_a_sum_of_stored_rows(shell, exact, last):
     ]
 
 
-@pytest.mark.parametrize(
+@looped(
     ("alarms", "words"),
     [
         ([TEMP], "moved at event 19,100"),
@@ -381,7 +356,8 @@ NUMBERS = """(told) => {
   const words = (elements) => [...elements].map((one) => one.textContent);
   const shown = Object.fromEntries([...at("numbers").children].map((one) => words(one.children)));
   const rows = [...at("quality").querySelectorAll("tbody tr")].map((row) => words(row.cells));
-  const meanings = [...at("quality").querySelectorAll("[title]")].map((one) => [one.textContent, one.title]);
+  const meanings = [...at("quality").querySelectorAll("[title]")].map((one) => \
+[one.textContent, one.title]);
   return { shown, rows, meanings };
 }"""
 ZERO = {"error_rate": 0.0, "error_rate_last_1000": 0.0}

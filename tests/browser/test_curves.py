@@ -5,6 +5,8 @@ import random
 
 import pytest
 
+from tests.looped import looped
+
 
 def history(points):
     names = ("events", "errors", "majority", "no_change")
@@ -33,7 +35,7 @@ def since(points, n, column):
     return (points[n][column] - old[-1][column]) / (points[n][0] - old[-1][0]) if old else None
 
 
-@pytest.mark.parametrize(
+@looped(
     "points",
     [
         life(1, 1, 200),
@@ -68,8 +70,8 @@ DRAW = """([points, alarms, width]) => {
 }"""
 
 
-@pytest.mark.parametrize("width", [280, 760, 1100])
-@pytest.mark.parametrize(
+@looped("width", [280, 760, 1100])
+@looped(
     "points", [life(1, 1, 200), life(2, 2, 200), life(3, 256, 200, 10**9)], ids=["1", "2", "256"]
 )
 def test_the_picture_has_no_number_that_is_none(shell, points, width):
@@ -97,7 +99,7 @@ def test_marks_outside_of_what_is_shown_are_left_out(shell):
     assert 'class="drift' not in picture
 
 
-@pytest.mark.parametrize("told", [None, {}, history([])], ids=["none", "empty", "no points"])
+@looped("told", [None, {}, history([])], ids=["none", "empty", "no points"])
 def test_without_points_there_are_no_curves(shell, told):
     assert shell.evaluate("curvesOf", told)["events"] == []
 
@@ -107,7 +109,8 @@ NAMED = """([points]) => {
   const named = (place) => [...place.querySelectorAll("[title]")].filter((one) => one.title)
     .map((one) => [one.textContent.trim(), one.title]);
   const list = made("ul", "", ...legend(curves, null));
-  return [named(list), named(pointsTable(curves)), chart(curves, [], 700, null).picture.getAttribute("aria-label")];
+  return [named(list), named(pointsTable(curves)), \
+chart(curves, [], 700, null).picture.getAttribute("aria-label")];
 }"""
 
 

@@ -7,54 +7,38 @@ documentation.
 
 import os
 import re
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
 from service.embedded.payments import DRIFT_EVERY
-from tests.browser.conftest import Visit
-from tests.integration.processes import Http, environment, free_port
+from tests.browser.conftest import Visit, new_context
+from tests.integration.demo import Demo
+from tests.waiting import wait_for
 
 FEATURES = (
     '{"amount": 420.5, "age_days": 30, "hour": 3, "distance_km": 2400, "attempts": 6, "country":'
     ' "br"}'
 )
-PATIENCE = 60_000
+SHOWN_SECONDS = 120
 PICTURES = os.environ.get("ONEPASS_SCREENSHOTS")
 DESK = {"width": 1100, "height": 800}
 PHONE = {"width": 360, "height": 760}
 
 
-class Demo(Http):
-    def __init__(self, port):
-        self.port = port
-        self.home = f"http://127.0.0.1:{port}/"
-
-
 @pytest.fixture(scope="module")
-def demo():
-    port = free_port()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "service", "demo", "--port", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment(),
-    )
+def demo(tmp_path_factory):
+    running = Demo(tmp_path_factory.mktemp("demo"))
     try:
-        running = Demo(port)
-        running.answers("/readyz", 200, 120)  # kernels may have to be compiled first
+        running.answers("/readyz", 200)
         told = running.get("/status")[1]
         missing = [name for name in ("quality", "drift", "last_rejects") if name not in told]
         assert not missing, f"/status does not tell {missing}"
         assert running.get("/history")[0] == 200, "there is no GET /history"
         yield running
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        running.stop()
 
 
 @pytest.fixture
@@ -64,11 +48,13 @@ def window(chromium):
     """
     opened = []
 
-    def open_one(home, size=DESK, scheme="light"):
-        context = chromium.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce")
+    def open_one(home, size=DESK, scheme="light", *, clock=False):
+        context = new_context(chromium, viewport=size, color_scheme=scheme, reduced_motion="reduce")
         visit = Visit(context)
         opened.append((context, visit, home))
         page = visit.tab()
+        if clock:
+            page.clock.install()
         page.goto(home)
         expect(page.locator("#view")).to_be_visible()
         return page
@@ -89,11 +75,7 @@ def learned(page):
 
 def until(page, condition, what):
     """The page is looked at, not the service: what is not shown does not count."""
-    for _ in range(PATIENCE // 100):
-        if condition():
-            return
-        page.wait_for_timeout(100)
-    raise AssertionError(f"not on the page within {PATIENCE / 1000:.0f} s: {what}")
+    wait_for(lambda: condition() or page.wait_for_timeout(100), what, SHOWN_SECONDS)
 
 
 def keep(page, name, **how):
@@ -124,7 +106,7 @@ def test_it_shows_growth_drift_and_an_explanation(demo, window):
     page = window(demo.home)
     first = learned(page)
     until(page, lambda: learned(page) > first + 2000, "growing counts")
-    expect(page.locator("#chart svg")).to_be_visible(timeout=PATIENCE)
+    expect(page.locator("#chart svg")).to_be_visible()
     points = int(page.locator("#chart svg").get_attribute("data-points"))
     until(
         page,
@@ -146,7 +128,7 @@ def test_it_shows_growth_drift_and_an_explanation(demo, window):
     page.click("#ask button")
     expect(page.locator("#answer")).to_contain_text("score")
     expect(page.locator("#explained")).to_contain_text("country=br")
-    expect(page.locator("#weights")).to_contain_text("change in", timeout=15_000)
+    expect(page.locator("#weights")).to_contain_text("change in")
     if PICTURES:
         until(page, lambda: learned(page) > 4.7 * DRIFT_EVERY, "some drifts, for the picture")
     keep(page, "light", full_page=True, clip={"x": 0, "y": 0, "width": 1100, "height": 1200})
@@ -169,9 +151,7 @@ def test_the_numbers_are_there(demo, window, shown):
         "Classes": ["fine", "fraud"],
     }[shown]
     for row in rows:
-        expect(card.locator("tr").filter(has_text=row).first).to_contain_text(
-            re.compile("[0-9]"), timeout=15_000
-        )
+        expect(card.locator("tr").filter(has_text=row).first).to_contain_text(re.compile("[0-9]"))
 
 
 CONTRAST = """() => {
@@ -185,15 +165,19 @@ CONTRAST = """() => {
   };
   const ground = (element) => {
     const own = getComputedStyle(element).backgroundColor;
-    return own === "rgba(0, 0, 0, 0)" && element.parentElement ? ground(element.parentElement) : own;
+    return own === "rgba(0, 0, 0, 0)" && element.parentElement \
+? ground(element.parentElement) : own;
   };
-  const texts = [...document.querySelectorAll("#view *, header *")].filter((element) => element.checkVisibility() &&
-    !element.closest("fieldset") && [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()));
+  const texts = [...document.querySelectorAll("#view *, header *")].filter(\
+(element) => element.checkVisibility() &&
+    !element.closest("fieldset") && \
+[...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()));
   return texts.map((element) => {
     const style = getComputedStyle(element);
     const ink = element instanceof SVGElement ? style.fill : style.color;
     const [more, less] = [light(ink), light(ground(element))].sort((one, other) => other - one);
-    return [(more + 0.05) / (less + 0.05), `${element.tagName} ${element.id} ${element.textContent.slice(0, 30)}`];
+    return [(more + 0.05) / (less + 0.05), \
+`${element.tagName} ${element.id} ${element.textContent.slice(0, 30)}`];
   }).sort(([one], [other]) => one - other);
 }"""
 
@@ -201,7 +185,7 @@ CONTRAST = """() => {
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_can_be_read_in_light_and_dark(demo, window, scheme):
     page = window(demo.home, scheme=scheme)
-    expect(page.locator("#chart svg")).to_be_visible(timeout=PATIENCE)
+    expect(page.locator("#chart svg")).to_be_visible()
     expect(page.locator("#weights table").first).to_be_visible()
     worst, *others = page.evaluate(CONTRAST)
     assert len(others) > 50
@@ -217,21 +201,16 @@ def test_every_text_can_be_read_in_light_and_dark(demo, window, scheme):
 
 def test_on_a_phone_nothing_is_wider_than_the_screen(demo, window):
     page = window(demo.home, PHONE)
-    expect(page.locator("#chart svg")).to_be_visible(timeout=PATIENCE)
+    expect(page.locator("#chart svg")).to_be_visible()
     page.fill("#features", FEATURES)
     page.click("#ask button")
     expect(page.locator("#explained table")).to_be_visible()
     assert overflow(page) == 0
-    page.set_viewport_size(DESK)
-    page.wait_for_timeout(300)
-    assert overflow(page) == 0
-    page.set_viewport_size(PHONE)
-    expect(
-        page.locator(
-            f"#chart svg[width='{page.evaluate('document.getElementById(`chart`).clientWidth')}']"
-        )
-    ).to_be_visible()
-    assert overflow(page) == 0
+    for size in (DESK, PHONE):
+        page.set_viewport_size(size)
+        width = page.evaluate("document.getElementById('chart').clientWidth")
+        expect(page.locator(f"#chart svg[width='{width}']")).to_be_visible()
+        assert overflow(page) == 0
     keep(page, "phone", full_page=True, clip={"x": 0, "y": 0, "width": 360, "height": 1000})
 
 
@@ -252,7 +231,7 @@ def tab_to(page, wanted):
 
 def test_a_keyboard_is_enough(demo, window):
     page = window(demo.home)
-    expect(page.locator("#chart svg")).to_be_visible(timeout=PATIENCE)
+    expect(page.locator("#chart svg")).to_be_visible()
     tab_to(page, "latest")
     page.keyboard.press("ArrowRight")
     assert page.locator("input[value=whole]").is_checked()
@@ -271,25 +250,35 @@ def test_a_keyboard_is_enough(demo, window):
     expect(page.locator("#explained")).to_contain_text("country=br")
 
 
+HIDE = """(hidden) => {
+  Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
 def test_a_hidden_tab_does_not_ask(demo, window):
-    page = window(demo.home)
+    page = window(demo.home, clock=True)
     until(page, lambda: learned(page) > 0, "events")
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
-    hide = (
-        "(hidden) => { Object.defineProperty(document, 'hidden', { value: hidden, configurable:"
-        " true }); "
-    )
-    hide += "document.dispatchEvent(new Event('visibilitychange')); }"
-    page.evaluate(hide, arg=True)
-    page.wait_for_timeout(1500)  # what was under way comes to its end
+    asked, answered = [], []
+
+    def ask(request):
+        asked.append(request)
+
+    def answer(request):
+        answered.append(request)
+
+    page.on("request", ask)
+    page.on("requestfinished", answer)
+    page.on("requestfailed", answer)
+    until(page, lambda: answered, "an answer")
+    page.evaluate(HIDE, arg=True)
+    until(page, lambda: set(asked) <= set(answered), "what was under way comes to its end")
     asked.clear()
-    page.wait_for_timeout(3000)
+    page.clock.run_for(60_000)
     assert asked == []
-    page.evaluate(hide, arg=False)
-    page.wait_for_timeout(500)
-    assert {url.rsplit("/", 1)[1].partition("?")[0] for url in asked} == {
-        "status",
-        "history",
-        "weights",
-    }
+    page.evaluate(HIDE, arg=False)
+
+    def names():
+        return {one.url.rsplit("/", 1)[1].partition("?")[0] for one in asked}
+
+    until(page, lambda: names() == {"status", "history", "weights"}, "it asks again")

@@ -10,14 +10,15 @@ import pytest
 from playwright.sync_api import sync_playwright
 from redis import Redis
 
-from tests.browser.conftest import executable
+from tests.browser.conftest import PATIENCE, executable, new_context
 from tests.integration.processes import running, write_config
 
 EVENT = json.dumps({"features": {"amount": 1}, "label": "fraud"})
 ATTACK = """async ([url, kind, body]) => {
   const headers = kind ? {"content-type": kind} : {};
   try {
-    const reply = await fetch(url, {method: body ? "POST" : "GET", mode: kind ? "cors" : "no-cors", headers, body});
+    const reply = await fetch(url, {method: body ? "POST" : "GET", \
+mode: kind ? "cors" : "no-cors", headers, body});
     return [reply.status, await reply.text()];
   } catch (error) {
     return [0, String(error)];
@@ -65,8 +66,10 @@ def tab():
     flags = ["--no-sandbox", "--host-resolver-rules=MAP evil.test 127.0.0.1"]
     flags.append("--disable-features=LocalNetworkAccessChecks")  # which not every browser has
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable(), args=flags)
-        yield browser.new_page()
+        browser = playwright.chromium.launch(
+            executable_path=executable(), args=flags, timeout=PATIENCE
+        )
+        yield new_context(browser).new_page()
         browser.close()
 
 
@@ -75,7 +78,7 @@ def test_a_page_of_another_site_writes_nothing_and_reads_nothing(
 ):
     config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url)
     with Redis.from_url(redis_url) as redis, running("run", config) as process:
-        process.answers("/readyz", 200, 60)
+        process.answers("/readyz", 200)
         service = f"127.0.0.1:{process.port}"
         for page in (f"http://evil.test:{elsewhere}/", f"http://127.0.0.1:{elsewhere}/"):
             tab.goto(page)

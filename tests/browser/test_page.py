@@ -29,6 +29,25 @@ def keys(tmp_path):
     return path, made
 
 
+def give_key(page, key):
+    page.fill("#key", key)
+    page.press("#key", "Enter")
+
+
+def check_refused(page):
+    expect(page.locator("#trouble")).not_to_be_empty()
+    expect(page.locator("#view")).to_be_hidden()
+
+
+def try_a_wrong_key(visit, page):
+    give_key(page, "op_wrong")
+    check_refused(page)
+    before = len(visit.asked)
+    page.clock.run_for(60_000)
+    assert len(visit.asked) == before, "who is to type a key does not guess meanwhile"
+    expect(page.locator("#door")).to_be_visible()
+
+
 def test_a_key_is_asked_for_once_and_kept_for_the_tab(visit, redis_url, tmp_path, keys):
     path, made = keys
     stream = payments(7, 0)
@@ -36,24 +55,16 @@ def test_a_key_is_asked_for_once_and_kept_for_the_tab(visit, redis_url, tmp_path
     api = {"port": free_port(), "keys_file": str(path)}
     config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url, api=api)
     with running("run", config) as process:
-        process.answers("/readyz", 200, 60)
+        process.answers("/readyz", 200)
         home = f"http://127.0.0.1:{process.port}/"
         page = visit.tab()
+        page.clock.install()
         page.goto(home)
         expect(page.locator("#door")).to_be_visible()
         expect(page.locator("#view")).to_be_hidden()
 
-        page.fill("#key", "op_wrong")
-        page.press("#key", "Enter")
-        expect(page.locator("#trouble")).not_to_be_empty()
-        expect(page.locator("#view")).to_be_hidden()
-        before = len(visit.asked)
-        page.wait_for_timeout(2500)
-        assert len(visit.asked) == before, "who is to type a key does not guess meanwhile"
-        expect(page.locator("#door")).to_be_visible()
-
-        page.fill("#key", made["reader"])
-        page.press("#key", "Enter")
+        try_a_wrong_key(visit, page)
+        give_key(page, made["reader"])
         expect(page.locator("#view")).to_be_visible()
         expect(page.locator("#door")).to_be_hidden()
         expect(page.locator("#numbers")).to_contain_text("300")
@@ -64,18 +75,15 @@ def test_a_key_is_asked_for_once_and_kept_for_the_tab(visit, redis_url, tmp_path
         expect(page.locator("#view")).to_be_visible()
         page.click("#leave")
         expect(page.locator("#door")).to_be_visible()
-        page.fill("#key", made["reader"])
-        page.press("#key", "Enter")
+        give_key(page, made["reader"])
         expect(page.locator("#view")).to_be_visible()
         assert made["reader"] not in page.content()
 
         other = visit.tab()
         other.goto(home)
         expect(other.locator("#door")).to_be_visible()
-        other.fill("#key", made["caller"])
-        other.press("#key", "Enter")
-        expect(other.locator("#trouble")).not_to_be_empty()
-        expect(other.locator("#view")).to_be_hidden()
+        give_key(other, made["caller"])
+        check_refused(other)
     assert visit.faults == []
     assert all(url.startswith(home) for url in visit.asked)
 
@@ -84,7 +92,7 @@ def test_without_keys_it_is_open_and_explains_a_prediction(visit, redis_url, tmp
     feed(redis_url, list(islice(payments(8, 0), 2000)))
     config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url)
     with running("run", config) as process:
-        process.answers("/readyz", 200, 60)
+        process.answers("/readyz", 200)
         page = visit.tab()
         page.goto(f"http://127.0.0.1:{process.port}/")
         expect(page.locator("#numbers")).to_contain_text("2,000")
@@ -117,7 +125,7 @@ def test_several_classes_and_flat_events(visit, redis_url, tmp_path):
         tmp_path / "c.yaml", f"{redis_url}/payments", redis_url, **model, features=features
     )
     with running("run", config) as process:
-        process.answers("/readyz", 200, 60)
+        process.answers("/readyz", 200)
         page = visit.tab()
         page.goto(f"http://127.0.0.1:{process.port}/")
         expect(page.locator("#numbers")).to_contain_text("300")
@@ -145,7 +153,7 @@ def test_a_kernel_model_shows_its_stored_rows(visit, redis_url, tmp_path):
     }
     config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url, **model)
     with running("run", config) as process:
-        process.answers("/readyz", 200, 60)
+        process.answers("/readyz", 200)
         page = visit.tab()
         page.goto(f"http://127.0.0.1:{process.port}/")
         expect(page.locator("#numbers")).to_contain_text("300")

@@ -6,11 +6,7 @@ tells by itself that every serial was counted once and every bad message rejecte
 """
 
 import json
-import os
 import signal
-import time
-import urllib.error
-import urllib.request
 from itertools import count
 
 import yaml
@@ -22,74 +18,18 @@ from service.sources import create_log, open_sink
 from service.sources.base import Entry
 from service.storage import RedisStore
 from tests.chaos.events import MODEL, counted, mixed, tally
-from tests.integration.processes import Http, free_port, wait_for
+from tests.integration.processes import Process, free_port
+from tests.waiting import wait_for
+from tests.zygote import Fork
 
 LEASE_SECONDS = 0.5
+"""The successor of a killed learner need not wait for long. A busy machine may lose so short a
+lease by accident; that changes nothing while there is no other learner to take it.
+"""
 SLICE = 1000
 BATCH = 1000
-START_SECONDS = 30.0
 END_SECONDS = 120.0
 SAME = ("events", "errors", "updates", "rejects", "rejects_by_reason")
-
-
-class Learner(Http):
-    """One process of the model."""
-
-    def __init__(self, zygote, arguments, config, failpoint="", **world):
-        self._zygote = zygote
-        self.port = yaml.safe_load(config.read_text())["api"]["port"]
-        self.log = config.with_suffix(".log")
-        self.output = config.with_suffix(f".{time.monotonic_ns()}.out")
-        self.pid = zygote.fork(
-            [*arguments, "--config", config], self.output, self.log, failpoint, **world
-        )
-        self._status = None
-
-    @property
-    def status(self):
-        """None while it runs, then the exit status, negative for a signal."""
-        if self._status is None:
-            self._status = self._zygote.status(self.pid)
-        return self._status
-
-    def signal(self, number):
-        if self.status is None:
-            os.kill(self.pid, number)
-
-    def ended(self, seconds=END_SECONDS):
-        """Wait for the end; the exit status."""
-        wait_for(
-            lambda: self.status is not None,
-            seconds,
-            f"process {self.pid} ends; it logs to {self.log}",
-        )
-        return self.status
-
-    def said(self):
-        """The end of its log."""
-        return self.log.read_text()[-2000:]
-
-    def kill(self):
-        self.signal(signal.SIGKILL)
-        return self.ended(10)
-
-    def metrics(self):
-        """Every series of ours by name and labels without the model, e.g.
-        `events_total{result="learned"}`.
-        """
-        try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{self.port}/metrics", timeout=10
-            ) as reply:
-                lines = reply.read().decode().splitlines()
-        except (OSError, urllib.error.HTTPError):
-            return {}
-        series = (
-            line.removeprefix("onepass_").rpartition(" ")
-            for line in lines
-            if line.startswith("onepass_")
-        )
-        return {_short(name): float(value) for name, _, value in series}
 
 
 class Life:
@@ -97,7 +37,6 @@ class Life:
 
     def __init__(
         self,
-        zygote,
         folder,
         log,
         store,
@@ -110,8 +49,8 @@ class Life:
     ):
         self.log, self.name, self.folder = log, name, folder
         self.messages = []
-        self._mark = 0
-        self._zygote = zygote
+        self.mark = 0
+        """Events in the newest checkpoint at the last feed or start."""
         self._numbers = count(1)
         self._processes = []
         self._settings = {
@@ -139,7 +78,7 @@ class Life:
         """By a client of its own: one kept open would still be backing off when a killed broker is
         there again.
         """
-        self._mark = self.events()
+        self.mark = self.events()
         sink = open_sink(self.log)
         entries = [Entry(message, b"%d" % place) for place, message in enumerate(messages)]
         for first in range(0, len(entries), BATCH):
@@ -160,8 +99,8 @@ class Life:
 
     def start(self, role="learn", *flags, failpoint="", client="kafka-python", **world):
         """One more process of the model; `world` is what `Zygote.fork` takes."""
-        self._mark = self.events()
-        process = Learner(self._zygote, [role, *flags], self.config(client), failpoint, **world)
+        self.mark = self.events()
+        process = Process([role, *flags], self.config(client), failpoint, **world)
         self._processes.append(process)
         return process
 
@@ -177,20 +116,18 @@ class Life:
         newest = self.newest()
         return newest.events if newest else 0
 
-    def advances(self, least=1, seconds=START_SECONDS):
+    def advances(self, least=1):
         """Wait for a checkpoint of `least` events more than there were at the last feed or
         start.
         """
-        goal = self._mark + least
-        return wait_for(
-            lambda: self._has(goal), seconds, f"a checkpoint of {goal} events of {self.name}"
-        )
+        goal = self.mark + least
+        return wait_for(lambda: self._has(goal), f"a checkpoint of {goal} events of {self.name}")
 
-    def caught_up(self, seconds=END_SECONDS):
+    def caught_up(self):
         """Wait until everything that was fed is in a checkpoint."""
         goal = tally(self.messages)["events"]
         return wait_for(
-            lambda: self._has(goal), seconds, f"{goal} events of {self.name} in a checkpoint"
+            lambda: self._has(goal), f"{goal} events of {self.name} in a checkpoint", END_SECONDS
         )
 
     def _has(self, events):
@@ -273,22 +210,5 @@ class Life:
             self.folder / f"{self.name}-{name}.out",
             self.folder / f"{self.name}-{name}.err",
         )
-        pid = self._zygote.fork(arguments, output, errors)
-        statuses = []
-        wait_for(
-            lambda: statuses.append(self._zygote.status(pid)) or statuses[-1] is not None,
-            END_SECONDS,
-            name,
-        )
-        assert statuses[-1] == 0, errors.read_text()[-2000:]
+        assert Fork(arguments, output, errors).ended() == 0, errors.read_text()[-2000:]
         return json.loads(output.read_text())
-
-
-def _short(name):
-    series, _, labels = name.partition("{")
-    kept = [
-        label
-        for label in labels.removesuffix("}").split(",")
-        if label and not label.startswith("model=")
-    ]
-    return series + (f"{{{','.join(kept)}}}" if kept else "")

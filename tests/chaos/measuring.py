@@ -4,10 +4,24 @@ passed.
 
 import json
 import os
+import time
 from pathlib import Path
 
 FILE = "ONEPASS_MEASURED"
 """Names the file; without it nothing is kept."""
+
+
+class Stopwatch:
+    """Runs from when it is made. What it tells is a figure for docs/reliability.md, and compared
+    with a limit in `make chaos` only.
+    """
+
+    def __init__(self):
+        self._began = time.monotonic()
+
+    @property
+    def seconds(self):
+        return time.monotonic() - self._began
 
 
 def keep(fault, **figures):

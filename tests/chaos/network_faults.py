@@ -1,14 +1,13 @@
 """The faults of a network, each in turn on a learner that goes on."""
 
+import random
 import time
 
 from tests.chaos.scale import FIGURES
 from tests.chaos.watcher import watched
-from tests.integration.processes import wait_for
+from tests.waiting import wait_for
 
-DOWN_SECONDS = 1.0
 SLOW_SECONDS = 0.2
-BACK_SECONDS = 60.0
 
 
 def suffer(life, proxy, request):
@@ -22,37 +21,43 @@ def suffer(life, proxy, request):
             fault()
             proxy.forward()
             life.feed()
-            life.caught_up(BACK_SECONDS)
+            life.caught_up()
     process.kill()
     life.prove()
     return watcher.statuses[200]
 
 
 def faults(proxy, request):
+    """Each lasts until a random moment, or until what it waits for has happened."""
+    draw = random.Random(9)
+
+    def last():
+        time.sleep(draw.uniform(0.5, 1.0) * FIGURES.hole_seconds)
+
     def cut():
         proxy.cut()
-        time.sleep(DOWN_SECONDS)
+        last()
 
     def hole():
         proxy.hole()
-        time.sleep(FIGURES.hole_seconds)
+        last()
 
     def slow():
         proxy.delay(SLOW_SECONDS)
-        time.sleep(FIGURES.hole_seconds)
+        last()
 
     def throttled():
         proxy.throttle(64 * 1024)
-        time.sleep(FIGURES.hole_seconds)
+        last()
 
     def reset():
         before = proxy.resets
         proxy.reset(after=100)
-        wait_for(lambda: proxy.resets > before, 30, "a reset")
+        wait_for(lambda: proxy.resets > before, "a reset")
 
     def lost():
         before = proxy.dropped
         proxy.drop_reply(request)
-        wait_for(lambda: proxy.dropped > before, 30, "a lost reply")
+        wait_for(lambda: proxy.dropped > before, "a lost reply")
 
     return cut, hole, slow, throttled, *[reset] * 5, *[lost] * 5

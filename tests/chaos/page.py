@@ -171,48 +171,67 @@ RULES = (
 )
 """Fault, what happens, how it shows."""
 
-PROMISE = """\
-# What happens when something breaks
-
-*The tables at the end are written by `make chaos`; do not edit this page by hand.*
-
-**The promise.** Whatever is killed, cut, stopped or lost, the model in Redis is always the result of learning every
-message before its positions exactly once, in one definite order. So after any number of faults the weights are bit for
-bit those of a quiet pass over the same messages, and `events`, `errors` and `rejects` are exact. A fault costs time:
-what was learned after the last checkpoint is learned again.
-
-Why it holds: a checkpoint holds the state *and* the positions in the log, and becomes visible whole, by one script in
-Redis, or not at all. Only the learner that acquired last can write, whatever an older one still believes. A learner
-starts from a checkpoint and from nothing else; offsets committed to Kafka are for lag tools and are never read.
-
-## The rule for each fault
-
-{rules}
-
-## What is not promised
-
-* **Dead letters come at least once.** After a kill some may be there twice; the key, `model:partition:position`, tells.
-* **Events posted over HTTP come at least once.** Whoever sends one again after no answer, or after 503 `log_down`, may
-  have put it into the log twice; it is then learned twice.
-* **Metrics and logs** of a process end with it. What must survive is in the checkpoint (`onepass_model_events`, …).
-* **Redis without persistence** keeps nothing over a restart. A living learner fills it again; with none alive, the
-  model is built anew from the log or from `store.backup`, as far as the log reaches.
-* **Retention shorter than an outage** loses events before they are learned. It is noticed and counted, not mended: keep
-  the log longer than the oldest checkpoint plus the longest outage you want to survive.
-* **Duplicates made by producers** are two messages, and are learned twice. Use idempotent producers.
-* **Several partitions** interleave as they are fetched, so two runs learn in different orders. The order taken is in
-  the checkpoint, and `onepass audit` builds the same bits from it.
-* **Other hardware or library versions** may round differently; bit-identity is promised on the same ones.
-* **A prediction** may come from a state that no checkpoint has yet; after a kill the count may step back.
-
-## What was measured
-
-Each scenario ends with the same proof: the weights, counts and rejects of the newest checkpoint are compared bit for
-bit with one quiet pass over the same messages (or with `onepass audit`), and the sum of the serials that the
-messages carry is read out of the model's state. `different` counts the runs that were not identical. The real Apache
-Kafka and the real Redis are used throughout. A part runs alone with `make chaos PART=…`; a few rounds of each run in
-`make test`.
-"""
+PROMISE = (
+    "# What happens when something breaks\n"
+    "\n"
+    "*The tables at the end are written by `make chaos`; do not edit this page by hand.*\n"
+    "\n"
+    "**The promise.** Whatever is killed, cut, stopped or lost, the model in Redis is always the"
+    " result of learning every\n"
+    "message before its positions exactly once, in one definite order. So after any number of"
+    " faults the weights are bit for\n"
+    "bit those of a quiet pass over the same messages, and `events`, `errors` and `rejects` are"
+    " exact. A fault costs time:\n"
+    "what was learned after the last checkpoint is learned again.\n"
+    "\n"
+    "Why it holds: a checkpoint holds the state *and* the positions in the log, and becomes"
+    " visible whole, by one script in\n"
+    "Redis, or not at all. Only the learner that acquired last can write, whatever an older one"
+    " still believes. A learner\n"
+    "starts from a checkpoint and from nothing else; offsets committed to Kafka are for lag tools"
+    " and are never read.\n"
+    "\n"
+    "## The rule for each fault\n"
+    "\n"
+    "{rules}\n"
+    "\n"
+    "## What is not promised\n"
+    "\n"
+    "* **Dead letters come at least once.** After a kill some may be there twice; the key,"
+    " `model:partition:position`, tells.\n"
+    "* **Events posted over HTTP come at least once.** Whoever sends one again after no answer, or"
+    " after 503 `log_down`, may\n"
+    "  have put it into the log twice; it is then learned twice.\n"
+    "* **Metrics and logs** of a process end with it. What must survive is in the checkpoint"
+    " (`onepass_model_events`, …).\n"
+    "* **Redis without persistence** keeps nothing over a restart. A living learner fills it"
+    " again; with none alive, the\n"
+    "  model is built anew from the log or from `store.backup`, as far as the log reaches.\n"
+    "* **Retention shorter than an outage** loses events before they are learned. It is noticed"
+    " and counted, not mended: keep\n"
+    "  the log longer than the oldest checkpoint plus the longest outage you want to survive.\n"
+    "* **Duplicates made by producers** are two messages, and are learned twice. Use idempotent"
+    " producers.\n"
+    "* **Several partitions** interleave as they are fetched, so two runs learn in different"
+    " orders. The order taken is in\n"
+    "  the checkpoint, and `onepass audit` builds the same bits from it.\n"
+    "* **Other hardware or library versions** may round differently; bit-identity is promised on"
+    " the same ones.\n"
+    "* **A prediction** may come from a state that no checkpoint has yet; after a kill the count"
+    " may step back.\n"
+    "\n"
+    "## What was measured\n"
+    "\n"
+    "Each scenario ends with the same proof: the weights, counts and rejects of the newest"
+    " checkpoint are compared bit for\n"
+    "bit with one quiet pass over the same messages (or with `onepass audit`), and the sum of the"
+    " serials that the\n"
+    "messages carry is read out of the model's state. `different` counts the runs that were not"
+    " identical. The real Apache\n"
+    "Kafka and the real Redis are used throughout. A part runs alone with `make chaos PART=…`; a"
+    " few rounds of each run in\n"
+    "`make test`.\n"
+)
 
 
 def page(parts):

@@ -15,12 +15,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from service.embedded.process import HOST, free_port
+from tests.waiting import HANG_SECONDS
 
 CHUNK = 65536
 OVERLAP = 256
 """Bytes of a request that are kept, so that what `drop_reply` looks for may lie across two chunks.
 """
-WAIT_SECONDS = 10.0
+
+
+async def pause(seconds: float) -> None:
+    """Hold bytes back for so long."""
+    await asyncio.sleep(seconds)
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,8 @@ class Proxy:
         self.dropped = 0
         """Replies swallowed so far."""
         self.resets = 0
+        self.taken = 0
+        """Bytes read so far, of both sides."""
         self._mode = Mode()
         self._replied = 0
         self._links: set[Link] = set()
@@ -102,7 +109,7 @@ class Proxy:
 
     def hole(self) -> None:
         """Take connections and bytes, deliver nothing."""
-        self._do(self._hole())
+        self._do(self._pass(Mode(), hole=True))
 
     def cut(self) -> None:
         """Reset every connection and refuse new ones."""
@@ -111,21 +118,17 @@ class Proxy:
     def close(self) -> None:
         self._do(self._cut())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(WAIT_SECONDS)
+        self._thread.join(HANG_SECONDS)
         self._loop.close()
 
     def _do(self, what) -> None:
-        asyncio.run_coroutine_threadsafe(what, self._loop).result(WAIT_SECONDS)
+        asyncio.run_coroutine_threadsafe(what, self._loop).result(HANG_SECONDS)
 
-    async def _pass(self, mode: Mode) -> None:
+    async def _pass(self, mode: Mode, *, hole: bool = False) -> None:
         self._mode, self._replied = mode, 0
-        self._open.set()
+        self._open.clear() if hole else self._open.set()
         if self._server is None:
             self._server = await asyncio.start_server(self._connected, HOST, self.port)
-
-    async def _hole(self) -> None:
-        await self._pass(Mode())
-        self._open.clear()
 
     async def _cut(self) -> None:
         if self._server is not None:
@@ -172,12 +175,13 @@ class Proxy:
                     chunk = await reader.read(CHUNK)
                 except OSError:
                     chunk = b""
+                self.taken += len(chunk)
                 await waiting.put((self._loop.time() + self._mode.delay, chunk))
 
         async def write() -> None:
             while True:
                 due, chunk = await waiting.get()
-                await asyncio.sleep(max(0.0, due - self._loop.time(), len(chunk) / self._mode.rate))
+                await pause(max(0.0, due - self._loop.time(), len(chunk) / self._mode.rate))
                 await self._open.wait()
                 if not chunk or not self._lets(link, chunk, reply=reply):
                     link.ended.set()

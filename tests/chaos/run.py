@@ -3,9 +3,11 @@ the page is made.
 """
 
 import argparse
+import ast
 import json
 import os
 import platform
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -23,12 +25,16 @@ ROOT = Path(__file__).parents[2]
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "tests.chaos.measuring")
 KEPT = ROOT / "docs" / "reliability.json"
 PAGE = ROOT / "docs" / "reliability.md"
+LONG_FORM = {"ONEPASS_CHAOS": "1", "ONEPASS_ENDURANCE": "all"}
 
 
 class Part(NamedTuple):
     minutes: int
     """Expected on two cores."""
     files: tuple[str, ...]
+    variables: dict[str, str] = LONG_FORM
+    options: tuple[str, ...] = ()
+    """Of pytest; `{seed}` is another number in every run."""
 
 
 ATTACKED = ("streams", "host", "http", "systems", "kafka", "operators", "sizes")
@@ -50,6 +56,25 @@ LAWS = tuple(
 )
 """Those that take `chosen_specs`: a pairwise choice in `make test`, all compositions here."""
 
+
+def files_of_properties():
+    """All that draw examples: with hypothesis, or streams that it has drawn for the laws."""
+    found = sorted((ROOT / "tests").rglob("test_*.py"))
+    return tuple(path.relative_to(ROOT / "tests").as_posix() for path in found if draws(path))
+
+
+def draws(path):
+    text = path.read_text(encoding="utf-8")
+    if "hypothesis" not in text and "on_each" not in text:
+        return False
+    imports = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
+    return any(
+        node.module.partition(".")[0] == "hypothesis"
+        or "on_each" in {alias.name for alias in node.names}
+        for node in imports
+    )
+
+
 PARTS = {
     "kill": Part(7, ("chaos/test_kill.py", "chaos/test_lineage.py")),
     "zombie": Part(3, ("chaos/test_zombie.py",)),
@@ -58,7 +83,7 @@ PARTS = {
     "corrupt": Part(1, ("chaos/test_store_faults.py", "chaos/test_store_machine.py")),
     "malformed": Part(7, ("chaos/test_malformed.py",)),
     "api": Part(12, ("service/api/test_schemathesis.py",)),
-    "door": Part(2, ("integration/test_door.py",)),
+    "door": Part(2, ("integration/test_door.py", "integration/test_door_processes.py")),
     "logs": Part(1, ("chaos/test_logs.py",)),
     "network": Part(5, ("chaos/test_network.py", "chaos/test_network_kafka.py")),
     "attack": Part(20, tuple(f"chaos/test_attack_{name}.py" for name in ATTACKED)),
@@ -66,7 +91,13 @@ PARTS = {
     "soak": Part(20, ("chaos/test_soak.py",)),
     "laws": Part(20, LAWS),
     "endurance": Part(8, ("learners/test_endurance.py",)),
-    "budget": Part(5, ("learners/test_budget.py",)),
+    "budget": Part(9, ("learners/test_budget.py",)),
+    "properties": Part(
+        60,
+        files_of_properties(),
+        {"ONEPASS_PROPERTIES": "fresh"},
+        ("-m", "hypothesis", "--timeout=3600", "--hypothesis-seed={seed}"),
+    ),
 }
 LONGEST = 3
 """Times the expected minutes: then a part has failed."""
@@ -79,10 +110,12 @@ def main():
     words = ", ".join(f"{name} ({part.minutes} min)" for name, part in PARTS.items())
     parser.add_argument("parts", nargs="*", metavar="PART", help=words)
     parser.add_argument("--page", action="store_true", help="only write the page again")
+    parser.add_argument("--seed", help="of the properties, to repeat a run")
     given = parser.parse_args()
+    seed = given.seed or str(secrets.randbelow(10**9))
     if strange := set(given.parts) - PARTS.keys():
         parser.error(f"no part {', '.join(sorted(strange))}; there are {', '.join(PARTS)}")
-    failed = [] if given.page else [name for name in given.parts or PARTS if not ran(name)]
+    failed = [] if given.page else [name for name in given.parts or PARTS if not ran(name, seed)]
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     PAGE.write_text(page({name: kept[name] for name in PARTS if name in kept}))
     if failed:
@@ -90,17 +123,21 @@ def main():
     return 1 if failed else 0
 
 
-def ran(name):
+def ran(name, seed):
     """Run one part; what it measured is kept only if all of it passed."""
     part = PARTS[name]
     print(f"== {name}: about {part.minutes} minutes", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         lines = Path(folder, "measured")
         lines.touch()
-        extra = {"ONEPASS_CHAOS": "1", FILE: str(lines), "ONEPASS_ENDURANCE": "all"}
+        extra = part.variables | {FILE: str(lines)}
+        options = [option.format(seed=seed) for option in part.options]
+        if options:
+            print(*options, f"(again: make chaos PART={name} ARGS=--seed={seed})", flush=True)
         began = time.monotonic()
         tests = [f"tests/{file}" for file in part.files]
-        passed = passes([*PYTEST, *tests], os.environ | extra, LONGEST * 60 * part.minutes)
+        command = [*PYTEST, *options, *tests]
+        passed = passes(command, os.environ | extra, LONGEST * 60 * part.minutes)
         figures = [json.loads(line) for line in lines.read_text().splitlines()]
     if passed:
         kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}

@@ -23,7 +23,7 @@ class Figures(NamedTuple):
     dropped_replies: int
     terms: int
     hole_seconds: float
-    """How long a link is silent, slow or narrow."""
+    """The longest time for which a link is cut, silent, slow or narrow."""
     slow_headers: int
     slow_bodies: int
     """Connections that send theirs a byte at a time, all at once."""

@@ -1,6 +1,5 @@
 """Kafka that refuses a login, loses acknowledged records, or has batches that fill the memory."""
 
-import gc
 import logging
 import random
 import signal
@@ -30,8 +29,9 @@ from tests.chaos.kafka_files import (
 from tests.chaos.kafka_secured import PASSWORD, secured_broker
 from tests.chaos.memory import peak_mb
 from tests.chaos.scale import CHAOS, FIGURES
+from tests.chaos.topics import leave_no_socket
 from tests.chaos.watcher import watched
-from tests.integration.processes import wait_for
+from tests.waiting import wait_for
 
 
 def long(test):
@@ -40,7 +40,6 @@ def long(test):
 
 
 CLIENTS = ["kafka-python", "confluent"]
-BACK_SECONDS = 90.0
 
 
 # Login.
@@ -64,6 +63,13 @@ def changed(secured, user, password):
     secured.set_password(user, "canary-another")
     yield
     secured.set_password(user, password)
+
+
+def check_complaint(process, user):
+    told = process.log.read_text()
+    assert f"for user {user}: check username, password and mechanism; retrying" in told
+    assert "canary" not in told
+    assert "Traceback" not in told
 
 
 @long
@@ -94,19 +100,14 @@ def test_login_that_ends_in_mid_run(secured, client, make_life, redis_url, measu
             life.feed(500)
             told = f"authentication failed at .* for user {user}"
             wait_for(
-                lambda: "authentication failed" in process.get("/status")[1]["waiting_for"],
-                60,
-                told,
+                lambda: "authentication failed" in process.get("/status")[1]["waiting_for"], told
             )
-            wait_for(lambda: process.metrics()["kafka_up"] == 0, 20, "Kafka is told to be down")
+            wait_for(lambda: process.metrics()["kafka_up"] == 0, "Kafka is told to be down")
             next(fault, None)
-            life.caught_up(BACK_SECONDS)
+            life.caught_up()
         answered += watcher.statuses[200]
-        wait_for(lambda: process.metrics()["kafka_up"] == 1, 20, "Kafka is told to be up")
-    told = process.log.read_text()
-    assert f"for user {user}: check username, password and mechanism; retrying" in told
-    assert "canary" not in told
-    assert "Traceback" not in told
+        wait_for(lambda: process.metrics()["kafka_up"] == 1, "Kafka is told to be up")
+    check_complaint(process, user)
     process.kill()
     life.prove()
     title = f"Kafka: login removed or changed in mid-run ({client})"
@@ -139,13 +140,11 @@ def test_a_learner_with_wrong_tls_settings_says_so_and_goes_on_when_mended(
         life.feed(500)
         process = life.start("learn", client=client)
         wait_for(
-            lambda one=process: "security.ca_file" in trouble(one),
-            60,
-            "a line that names the setting",
+            lambda one=process: "security.ca_file" in trouble(one), "a line that names the setting"
         )
         assert process.metrics()["kafka_up"] == 0
         ca.write_bytes(right)
-        life.caught_up(BACK_SECONDS)
+        life.caught_up()
         assert "Traceback" not in process.log.read_text()
         process.kill()
     life.prove()
@@ -186,26 +185,21 @@ def test_unclean_leader_election(client, make_life, redis_url, tmp_path, measure
             )
             life.feed(500)
             process = life.start("run", client=client)
-            life.caught_up(BACK_SECONDS)
+            life.caught_up()
             lose_the_end(cluster, life, draw)
             if policy == "fail":
-                assert process.ended(BACK_SECONDS) == 3, process.said()
+                assert process.ended() == 3, process.said()
                 assert "its end was cut off" in process.log.read_text()
             else:
                 wait_for(
-                    lambda one=process: "(truncated)" in one.log.read_text(),
-                    BACK_SECONDS,
-                    "the gap is told",
+                    lambda one=process: "(truncated)" in one.log.read_text(), "the gap is told"
                 )
                 process.signal(signal.SIGTERM)
-                assert process.ended(20) == 0, process.said()
+                assert process.ended() == 0, process.said()
             assert "Traceback" not in process.log.read_text()
             assert life.events() >= life.learned, "what was learned before the cut is kept"
             life.close()
-    # Kafka-python leaves those sockets to the collector, its thread holds the last.
-    for _ in range(10):
-        gc.collect()
-        time.sleep(0.2)
+    leave_no_socket()
     measured(f"Kafka: unclean leader election ({client})", rounds=rounds, unnoticed=0)
 
 
@@ -232,20 +226,20 @@ def lose_the_end(cluster, life, draw):
     records.
     """
     topic = life.log.rpartition("/")[2]
-    wait_for(lambda: isr(cluster, topic)[1] == {2, 3}, BACK_SECONDS, "both brokers are in sync")
+    wait_for(lambda: isr(cluster, topic)[1] == {2, 3}, "both brokers are in sync")
     leader = isr(cluster, topic)[0]
     follower = 5 - leader
     cluster.nodes[follower].kill()
-    wait_for(lambda: isr(cluster, topic) == (leader, {leader}), BACK_SECONDS, "one broker is alone")
+    wait_for(lambda: isr(cluster, topic) == (leader, {leader}), "one broker is alone")
     life.feed(500)
-    life.caught_up(BACK_SECONDS)
+    life.caught_up()
     life.learned = life.events()
     cluster.nodes[leader].kill()
     cluster.nodes[follower].start()
-    wait_for(lambda: isr(cluster, topic)[0] == follower, BACK_SECONDS, "an unclean leader")
+    wait_for(lambda: isr(cluster, topic)[0] == follower, "an unclean leader")
     life.feed(draw.choice([10, 500, 900]))
     cluster.nodes[leader].start()
-    wait_for(lambda: isr(cluster, topic)[1] == {2, 3}, BACK_SECONDS, "both brokers are in sync")
+    wait_for(lambda: isr(cluster, topic)[1] == {2, 3}, "both brokers are in sync")
 
 
 # Batches that fill the memory.
@@ -271,14 +265,14 @@ def test_bombs_under_a_learner(codec, make_topic, make_life, redis_url, measured
         )
         life.feed(200)
         process.signal(signal.SIGCONT)
-        wait_for(lambda one=process: gaps_told(one), 60, "the gap is told")
+        wait_for(lambda one=process: gaps_told(one), "the gap is told")
         process.answers("/readyz", 200)
-        wait_for(lambda one=process: one.get("/status")[1]["lag"] == 0, 60, "the rest is learned")
+        wait_for(lambda one=process: one.get("/status")[1]["lag"] == 0, "the rest is learned")
         grown.append(peak_mb(process.pid) - before)
         assert gaps_told(process) == [(place, place + 1)]
         assert process.metrics()['events_lost_total{reason="corrupt"}'] == 1
         process.signal(signal.SIGTERM)
-        assert process.ended(20) == 0, process.said()
+        assert process.ended() == 0, process.said()
         assert "Traceback" not in process.log.read_text()
         check_same_as_without(life, gaps_told(process))
         life.close()

@@ -19,75 +19,16 @@ from kafka import KafkaAdminClient, TopicPartition
 from redis import Redis
 
 from service.embedded.redis import RedisServer
-from service.sources import open_sink, open_source
-from service.sources.base import Entry, Options, SourceLostError, SourceUnavailableError
+from service.sources import open_sink
 from tests.chaos.events import mixed, tally
+from tests.chaos.life import END_SECONDS
 from tests.chaos.memory import rss_mb
+from tests.chaos.reading import Reading, numbered
 from tests.chaos.scale import FIGURES
-from tests.integration.processes import wait_for
+from tests.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(180)
-SECONDS = 30
 LENGTH = 400
 MORE = 300
-LOOK_SECONDS = 5.0
-
-
-def numbered(first, count):
-    return [
-        Entry(b'{"n": %d}' % number, b"key %d" % (number % 7))
-        for number in range(first, first + count)
-    ]
-
-
-def number_of(record):
-    return int(record.value[6:-1])
-
-
-class Reading:
-    """One reader of a log of numbered records, and what it got."""
-
-    def __init__(self, url, on_data_loss="fail", client="kafka-python"):
-        self.url = url
-        self.source = open_source(
-            url, "earliest", Options(client=client, on_data_loss=on_data_loss)
-        )
-        self.close = self.source.close
-        self.found = []
-        self.lost = ""
-
-    def read(self, until, most=50):
-        """Poll until this number came, or the loss was noticed."""
-        deadline = time.monotonic() + SECONDS
-        while not self.lost and until not in self.found[-most:]:
-            assert time.monotonic() < deadline, (
-                f"neither {until} nor a loss after {self.found[-3:]}"
-            )
-            self.read_once(most)
-
-    def look_again(self):
-        """The topic's id is asked for every two seconds: so much later a loss must be known."""
-        deadline = time.monotonic() + LOOK_SECONDS
-        while not self.lost and time.monotonic() < deadline:
-            self.read_once(50)
-
-    def read_once(self, most):
-        try:
-            self.found += map(number_of, self.source.poll(0.1, most))
-            self.lost = str(self.source.gaps() or "")
-        except SourceUnavailableError:
-            pass
-        except SourceLostError as error:
-            self.lost = str(error)
-
-    def judge(self, wanted):
-        """`noticed` or `whole`; a silent loss fails the test."""
-        assert self.found == sorted(set(self.found))
-        if self.lost:
-            return "noticed"
-        missing = sorted(set(wanted) - set(self.found))
-        assert not missing, f"{len(missing)} lost in silence, from {missing[0]}"
-        return "whole"
 
 
 def attack(url, cut, keep, what, **options):
@@ -104,7 +45,7 @@ def attack(url, cut, keep, what, **options):
                 total = cut(log, sink, draw, reading)
                 reading.read(total - 1)
                 if log.startswith("kafka:"):
-                    reading.look_again()
+                    reading.look_again(range(total))
                 seen[reading.judge(range(total))] += 1
     keep(what, rounds=FIGURES.attack_rounds, **seen, lost_in_silence=0)
     return seen
@@ -212,7 +153,7 @@ def recreate_topic(log, _sink, _draw, _reading):
     bootstrap, name = log.removeprefix("kafka://").split("/")
     with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
         admin.delete_topics([name])
-        wait_for(lambda: name not in admin.list_topics(), SECONDS, "the topic is gone")
+        wait_for(lambda: name not in admin.list_topics(), "the topic is gone")
         admin.create_topics(
             {name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True
         )
@@ -243,10 +184,10 @@ def test_a_topic_recreated_before_the_end_that_was_set(make_topic, measured, cli
             reading.source.stop_at_end()
             reading.read(draw.randrange(LENGTH // 2), most=20)
             recreate_topic(log, None, draw, reading)
-            deadline = time.monotonic() + SECONDS
-            while not reading.lost and not reading.source.at_end:
-                assert time.monotonic() < deadline
-                reading.read_once(most=LENGTH)
+            wait_for(
+                lambda one=reading: one.read_once(LENGTH) or one.lost or one.source.at_end,
+                "the loss or the end",
+            )
             assert reading.lost
             noticed += 1
     measured(
@@ -397,12 +338,12 @@ def test_large_entries_under_a_memory_limit(server, make_life, measured):
     entries = 20 * FIGURES.attack_rounds
     for first in range(101, 101 + entries, 20):
         life.messages += flood(life.log, first, 20, None, filler=bytes(4 << 20))
-    most = before
-    deadline = time.monotonic() + 120
-    while not life._has(tally(life.messages)["events"]):
-        most = max(most, rss_mb(process.pid))
-        assert time.monotonic() < deadline, process.said()
-        time.sleep(0.02)
+    sizes = []
+    goal = tally(life.messages)["events"]
+    wait_for(
+        lambda: sizes.append(rss_mb(process.pid)) or life._has(goal), "all are learned", END_SECONDS
+    )
+    most = max(sizes)
     assert most - before < 100
     process.signal(signal.SIGTERM)
     assert process.ended() == 0

@@ -16,7 +16,7 @@ from tests.chaos.gap_checks import check_same_as_without, gaps_told
 from tests.chaos.lanes import side_by_side
 from tests.chaos.scale import CHAOS, FIGURES
 from tests.chaos.watcher import watched
-from tests.integration.processes import wait_for
+from tests.waiting import wait_for
 
 UNSAVED = 400
 
@@ -41,9 +41,7 @@ def no_disk(server, client):
 def saved(client, result):
     """Save until Redis tells of this result."""
     client.bgsave()
-    wait_for(
-        lambda: not client.info("persistence")["rdb_bgsave_in_progress"], 20, "the end of BGSAVE"
-    )
+    wait_for(lambda: not client.info("persistence")["rdb_bgsave_in_progress"], "the end of BGSAVE")
     assert client.info("persistence")["rdb_last_bgsave_status"] == result
 
 
@@ -104,7 +102,7 @@ def refused_once(life, client, fault, word, draw, turn):
         saved_events = life.events()
         with watched(process) as watcher:
             life.feed(2000)
-            wait_for(lambda: word in paused(process), 30, f"learning pauses and names {word}")
+            wait_for(lambda: word in paused(process), f"learning pauses and names {word}")
             figures = process.metrics()
         assert figures["redis_up"] == 0
         assert figures['checkpoint_failures_total{reason="down"}'] > 0
@@ -115,16 +113,15 @@ def refused_once(life, client, fault, word, draw, turn):
             process.kill()
             # While the dead learner's lease lasts, its successor follows the checkpoints and is
             # ready as a stand-by.
-            wait_for(lambda: not list(client.scan_iter("*:lease")), 60, "the lease has run out")
+            wait_for(lambda: not list(client.scan_iter("*:lease")), "the lease has run out")
             process = life.start("learn")
             wait_for(
                 lambda: process.log.exists() and word in process.log.read_text(),
-                30,
                 f"a line about {word} from a learner that starts",
             )
             assert process.get("/readyz")[0] == 503
     life.caught_up()
-    wait_for(lambda: process.metrics()["redis_up"] == 1, 10, "Redis is told to be up")
+    wait_for(lambda: process.metrics()["redis_up"] == 1, "Redis is told to be up")
     assert word in process.log.read_text()
     assert "Traceback" not in process.log.read_text()
     process.kill()
@@ -151,7 +148,7 @@ def stopped(life, process, redis_url):
 def frozen(life, process, redis_url):
     with closing(RedisStore(StoreSettings(url=redis_url), life.name)) as operator:
         operator.freeze()
-        wait_for(lambda: process.get("/status")[1]["frozen"], 10, "the learner is frozen")
+        wait_for(lambda: process.get("/status")[1]["frozen"], "the learner is frozen")
         yield
         operator.unfreeze()
 
@@ -176,7 +173,7 @@ def test_retention_cuts_the_log_of_a_learner_that_stands_still(
             life.feed(2000)
             delete_before(life.log, len(life.messages) - draw.randint(1, 900))
         if policy == "fail":
-            assert process.ended(60) == 3, process.said()
+            assert process.ended() == 3, process.said()
             assert "what follows the checkpoint was deleted" in process.log.read_text()
         else:
             check_gone_on(process)
@@ -189,12 +186,12 @@ def test_retention_cuts_the_log_of_a_learner_that_stands_still(
 
 def check_gone_on(process):
     """The gap is told and counted, the rest is learned, and the process can be stopped."""
-    wait_for(lambda: gaps_told(process), 60, "the gap is told")
-    wait_for(lambda: process.get("/status")[1]["lag"] == 0, 60, "the rest is learned")
+    wait_for(lambda: gaps_told(process), "the gap is told")
+    wait_for(lambda: process.get("/status")[1]["lag"] == 0, "the rest is learned")
     passed = sum(end - start for start, end in gaps_told(process))
     assert process.metrics()['events_lost_total{reason="retention"}'] == passed
     process.signal(signal.SIGTERM)
-    assert process.ended(20) == 0, process.said()
+    assert process.ended() == 0, process.said()
 
 
 def delete_before(log, offset):

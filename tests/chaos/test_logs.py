@@ -2,27 +2,17 @@
 the gap is exact.
 """
 
-import gc
-import logging
-import time
-from contextlib import closing, suppress
+from contextlib import closing
 
 import pytest
-from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka import KafkaProducer, TopicPartition
 
-from service.sources import open_sink, open_source
-from service.sources.base import (
-    Bookmark,
-    Entry,
-    Gap,
-    Options,
-    SourceLostError,
-    SourceUnavailableError,
-)
+from service.sources import open_source
+from service.sources.base import Bookmark, Gap, Options, SourceLostError
 from tests.chaos.kafka_files import segment, set_codec, spoil
+from tests.chaos.topics import Topic, numbers, read, read_to_end
+from tests.waiting import HANG_SECONDS
 
-pytestmark = pytest.mark.timeout(60)
-SECONDS = 20
 CLIENTS = ["kafka-python", "confluent"]
 
 
@@ -31,63 +21,9 @@ def client(request):
     return request.param
 
 
-class Topic:
-    def __init__(self, url):
-        self.url = url
-        self.bootstrap, self.name = url.removeprefix("kafka://").split("/")
-
-    def append(self, *values, batches=False):
-        with closing(open_sink(self.url)) as sink:
-            for group in [[value] for value in values] if batches else [values]:
-                sink.append([Entry(value) for value in group])
-
-    def open(self, client, on_data_loss="fail", **options):
-        return closing(
-            open_source(
-                self.url, "earliest", Options(client=client, on_data_loss=on_data_loss, **options)
-            )
-        )
-
-    def admin(self):
-        return KafkaAdminClient(bootstrap_servers=self.bootstrap)
-
-    def recreate(self, values):
-        with self.admin() as admin:
-            admin.delete_topics([self.name])
-            deadline = time.monotonic() + SECONDS
-            while self.name in admin.list_topics():
-                assert time.monotonic() < deadline
-            admin.create_topics(
-                {self.name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True
-            )
-        self.append(*values)
-
-
 @pytest.fixture
 def topic(make_topic):
     return Topic(make_topic())
-
-
-def numbers(first, end):
-    return [b"%d" % number for number in range(first, end)]
-
-
-def read(source, count):
-    deadline = time.monotonic() + SECONDS
-    values = []
-    while len(values) < count:
-        assert time.monotonic() < deadline, f"{len(values)} of {count}"
-        values += [record.value for record in source.poll(0.2, count - len(values))]
-    return values
-
-
-def read_to_end(source):
-    deadline = time.monotonic() + SECONDS
-    values = []
-    while not source.at_end:
-        assert time.monotonic() < deadline, "a hang"
-        values += [record.value for record in source.poll(0.2, 100)]
-    return values
 
 
 def bookmark_after(topic, client, count):
@@ -238,7 +174,7 @@ def test_partition_added_while_reading_and_before_a_restart(topic, client):
 def fill(topic, partition, values):
     with KafkaProducer(bootstrap_servers=topic.bootstrap) as producer:
         for value in values:
-            producer.send(topic.name, value, partition=partition).get(timeout=SECONDS)
+            producer.send(topic.name, value, partition=partition).get(timeout=HANG_SECONDS)
 
 
 # Unreadable batches.
@@ -279,7 +215,7 @@ def test_unreadable_batch_of_many_is_passed_over_as_one(topic, client):
     with KafkaProducer(bootstrap_servers=topic.bootstrap, linger_ms=200) as producer:
         for batch in (numbers(0, 3), numbers(3, 40), numbers(40, 43)):
             for sent in [producer.send(topic.name, value) for value in batch]:
-                sent.get(timeout=SECONDS)
+                sent.get(timeout=HANG_SECONDS)
     spoil(segment(topic.bootstrap, topic.name), 1)
     with topic.open(client, "earliest") as source:
         source.stop_at_end()
@@ -288,47 +224,3 @@ def test_unreadable_batch_of_many_is_passed_over_as_one(topic, client):
         bookmark = source.bookmark()
         source.seek(bookmark)
         assert source.gaps() == []
-
-
-# kafka-python leaves the sockets of refused connections to the collector, and its log entries would
-# hold them.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_broker_killed_and_started(kafka, topic, caplog):
-    caplog.set_level(logging.CRITICAL, logger="kafka")
-    if kafka.pid is None:
-        pytest.skip("the broker is not ours to kill")
-    outlive_the_broker(kafka, topic)
-    deadline = time.monotonic() + 1
-    while time.monotonic() < deadline:  # a client's thread may hold the last one for a moment
-        gc.collect()
-        time.sleep(0.2)
-
-
-def outlive_the_broker(kafka, topic):
-    topic.append(*numbers(0, 8))
-    with topic.open("kafka-python") as one, topic.open("confluent") as other:
-        for source in (one, other):
-            assert read(source, 3) == numbers(0, 3)
-        kafka.kill()
-        try:
-            for source in (one, other):
-                began = time.monotonic()
-                with pytest.raises(SourceUnavailableError, match="Kafka"):
-                    source.lag()
-                assert time.monotonic() - began < 6
-        finally:
-            kafka.start()
-        topic.append(*numbers(8, 12))
-        for source in (one, other):
-            assert read_through_troubles(source, 9) == numbers(3, 12)
-            assert source.gaps() == []
-
-
-def read_through_troubles(source, count):
-    deadline = time.monotonic() + SECONDS
-    values = []
-    while len(values) < count:
-        assert time.monotonic() < deadline, f"{len(values)} of {count}"
-        with suppress(SourceUnavailableError):
-            values += [record.value for record in source.poll(0.2, count - len(values))]
-    return values

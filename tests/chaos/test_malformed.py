@@ -9,7 +9,7 @@ from collections import Counter
 from tests.chaos.events import counted, event
 from tests.chaos.memory import rss_mb
 from tests.chaos.scale import FIGURES
-from tests.integration.processes import wait_for
+from tests.waiting import wait_for
 
 LONGEST, MOST = 20_000, 100
 GROWTH_MB = 50.0
@@ -90,6 +90,20 @@ def malformed(draw):
     return reason, make(draw)
 
 
+def mix():
+    """The malformed ones by reason, the good ones, and all of them as they are fed."""
+    draw = random.Random(1)
+    reasons, good, fed = Counter(), [], []
+    for serial in range(1, FIGURES.malformed // 10 + 1):
+        bad = [malformed(draw) for _ in range(10)]
+        reasons.update(reason for reason, _ in bad)
+        good.append(event(serial))
+        messages = [*(message for _, message in bad), good[-1]]
+        draw.shuffle(messages)
+        fed += messages
+    return reasons, good, fed
+
+
 def test_malformed_messages_change_nothing_but_their_counts(make_life, redis_url, measured):
     limits = {"max_bytes": LONGEST, "max_features": MOST}
     pace = {"interval_seconds": 1.0, "interval_events": 100_000}
@@ -101,22 +115,13 @@ def test_malformed_messages_change_nothing_but_their_counts(make_life, redis_url
         max_poll_records=500,
         checkpoint=pace,
     )
-    draw = random.Random(1)
-    reasons, good = Counter(), []
-    for serial in range(1, FIGURES.malformed // 10 + 1):
-        bad = [malformed(draw) for _ in range(10)]
-        reasons.update(reason for reason, _ in bad)
-        good.append(event(serial))
-        messages = [*(message for _, message in bad), good[-1]]
-        draw.shuffle(messages)
-        life.messages += messages
-    fed, life.messages = life.messages, []
+    reasons, good, fed = mix()
     life.append(fed[: len(fed) // 4])
     process = life.start()
-    wait_for(lambda: life.events() > len(good) // 8, 300, "an eighth")
+    wait_for(lambda: life.events() > len(good) // 8, "an eighth", 300)
     before = rss_mb(process.pid)
     life.append(fed[len(fed) // 4 :])
-    wait_for(lambda: life.events() == len(good), END_SECONDS, "the last good event in a checkpoint")
+    wait_for(lambda: life.events() == len(good), "the last good event in a checkpoint", END_SECONDS)
     growth = rss_mb(process.pid) - before
     process.kill()
     final = life.finish()

@@ -4,10 +4,10 @@ reply lost.
 A reply that is lost after a commit is the worst of them: the learner cannot know that it was done.
 """
 
-from tests.chaos.network_faults import BACK_SECONDS, suffer
+from tests.chaos.network_faults import suffer
 from tests.chaos.proxy import proxied
 from tests.chaos.scale import FIGURES
-from tests.integration.processes import wait_for
+from tests.waiting import wait_for
 
 
 def a_commit(request):
@@ -25,10 +25,8 @@ def test_a_reply_lost_after_the_commit(make_life, redis_server, redis_url, measu
         for dropped in range(FIGURES.dropped_replies):
             proxy.drop_reply(a_commit)
             life.feed(200)
-            wait_for(
-                lambda least=dropped: proxy.dropped > least, 20, "a commit whose reply is lost"
-            )
-            life.caught_up(BACK_SECONDS)
+            wait_for(lambda least=dropped: proxy.dropped > least, "a commit whose reply is lost")
+            life.caught_up()
         generations = [manifest.generation for manifest in life.generations()]
         assert process.metrics()["fenced_total"] == 0, "it took its own commit for another's"
         process.kill()

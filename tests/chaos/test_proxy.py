@@ -2,12 +2,12 @@
 
 import socket
 import threading
-import time
 
 import pytest
 
 from service.embedded.process import HOST
 from tests.chaos.proxy import proxied
+from tests.waiting import HANG_SECONDS, wait_for
 
 
 @pytest.fixture
@@ -48,9 +48,25 @@ def proxy(echo):
         yield running
 
 
-def talk(proxy, data=b"hello", seconds=5.0):
+@pytest.fixture
+def pauses(monkeypatch):
+    """For how long the proxy would have held each chunk back; it does not wait."""
+    noted = []
+
+    async def note(seconds):
+        noted.append(seconds)
+
+    monkeypatch.setattr("tests.chaos.proxy.pause", note)
+    return noted
+
+
+def connected(proxy):
+    return socket.create_connection((HOST, proxy.port), timeout=HANG_SECONDS)
+
+
+def talk(proxy, data=b"hello"):
     """Send on a new connection; what came back."""
-    with socket.create_connection((HOST, proxy.port), timeout=seconds) as connection:
+    with connected(proxy) as connection:
         connection.sendall(data)
         return connection.recv(65536)
 
@@ -71,7 +87,7 @@ def test_forwards(proxy):
 
 
 def test_cut_refuses_and_ends_and_can_be_mended(proxy):
-    with socket.create_connection((HOST, proxy.port), timeout=5) as connection:
+    with connected(proxy) as connection:
         connection.sendall(b"a")
         assert connection.recv(10) == b"a"
         proxy.cut()
@@ -83,35 +99,54 @@ def test_cut_refuses_and_ends_and_can_be_mended(proxy):
     assert talk(proxy) == b"hello"
 
 
-def test_hole_takes_and_holds_until_mended(proxy):
-    with socket.create_connection((HOST, proxy.port), timeout=0.3) as connection:
+def brings_nothing(proxy, *connections):
+    """Though the proxy has gone round a few times since it took what there was."""
+    for _ in range(10):
         proxy.hole()
-        connection.sendall(b"held")
-        with pytest.raises(TimeoutError):
+    for connection in connections:
+        connection.setblocking(False)
+        with pytest.raises(BlockingIOError):
             connection.recv(10)
-        with pytest.raises(TimeoutError):
-            talk(proxy, seconds=0.3)
-        proxy.forward()
-        connection.settimeout(5)
-        assert connection.recv(10) == b"held"
+        connection.settimeout(HANG_SECONDS)
 
 
-def test_delay_holds_each_way(proxy):
-    proxy.delay(0.1)
-    started = time.monotonic()
+def test_hole_takes_and_holds_until_mended(proxy, echo):
+    with connected(proxy) as old:
+        old.sendall(b"a")
+        assert old.recv(10) == b"a"
+        taken = proxy.taken
+        proxy.hole()
+        with connected(proxy) as new:
+            old.sendall(b"held")
+            new.sendall(b"hello")
+            wait_for(lambda: proxy.taken == taken + len(b"held"), "the proxy takes what is sent")
+            brings_nothing(proxy, old, new)
+            assert echo[1] == [b"a"], "nor has the server heard of it"
+            proxy.forward()
+            assert old.recv(10) == b"held"
+            assert new.recv(10) == b"hello"
+
+
+def test_delay_holds_each_way(proxy, pauses):
+    proxy.delay(600)
     assert talk(proxy) == b"hello"
-    assert 0.2 <= time.monotonic() - started < 1.0
+    there, back = pauses[:2]
+    assert 600 - HANG_SECONDS < there <= 600
+    assert 600 - HANG_SECONDS < back <= 600
 
 
-def test_throttle_is_a_rate(proxy):
-    proxy.throttle(100_000)
-    started = time.monotonic()
-    assert len(talk(proxy, b"x" * 20_000)) > 0
-    assert time.monotonic() - started >= 0.2
+def test_throttle_is_a_rate(proxy, pauses):
+    proxy.throttle(100)
+    with connected(proxy) as connection:
+        connection.sendall(b"x" * 20_000)
+        left = 20_000
+        while left:
+            left -= len(connection.recv(65536))
+    assert sum(pauses) >= 2 * 20_000 / 100, "each way"
 
 
 def test_reset_comes_in_the_middle_of_a_reply(proxy):
-    with socket.create_connection((HOST, proxy.port), timeout=5) as connection:
+    with connected(proxy) as connection:
         proxy.reset(after=10)
         connection.sendall(b"12345")
         assert connection.recv(100) == b"12345"

@@ -12,7 +12,6 @@ from tests.chaos.lanes import side_by_side
 from tests.chaos.scale import FIGURES
 from tests.chaos.watcher import watched
 
-AWAY_SECONDS = 0.3
 APPEND_ONLY = "appendonly.aof"
 
 
@@ -30,7 +29,7 @@ class Victim(RedisServer):
         """kill -9, a change of what is on disk, and a start."""
         self.kill()
         change()
-        time.sleep(AWAY_SECONDS)
+        time.sleep(self.draw.uniform(0.0, 0.6))
         self.start()
 
 
@@ -42,15 +41,15 @@ def killed(victim, life):
 
 
 def cut_short(victim, life):
-    """The last second of the file never reached the disk, as after a loss of power with appendfsync
+    """The end of the file never reached the disk, as after a loss of power with appendfsync
     everysec.
     """
-    a_second_ago = victim.data.stat().st_size
-    time.sleep(1.0)
+    on_disk = victim.data.stat().st_size
+    time.sleep(victim.draw.uniform(0.2, 1.0))
 
     def tear():
         with victim.data.open("r+b") as file:
-            file.truncate(victim.draw.randint(a_second_ago, victim.data.stat().st_size))
+            file.truncate(victim.draw.randint(on_disk, victim.data.stat().st_size))
 
     victim.again(tear)
     del life
@@ -72,7 +71,7 @@ def restored(victim, life):
 
 FAULTS = {
     "kill -9, appendfsync always": (killed, "always"),
-    "kill -9, appendfsync everysec, the last second torn off": (cut_short, "everysec"),
+    "kill -9, appendfsync everysec, the end torn off": (cut_short, "everysec"),
     "FLUSHALL": (flushed, "always"),
     "an old dump restored": (restored, "always"),
 }

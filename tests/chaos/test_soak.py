@@ -13,9 +13,11 @@ from scipy.stats import theilslopes
 from service.embedded.process import HOST
 from service.embedded.redis import redis_server
 from tests.chaos.events import MODEL
+from tests.chaos.measuring import Stopwatch
 from tests.chaos.memory import cpu_seconds, rss_mb
 from tests.chaos.scale import IDLE_SECONDS, SOAK_EVENTS
 from tests.integration.processes import Process, write_config
+from tests.waiting import HANG_SECONDS, wait_for
 
 SAMPLE_EVERY = 100_000
 AHEAD, KEPT = 50_000, 100_000
@@ -33,7 +35,7 @@ class Feeder:
     """Appends without waiting for a client library: the learner must be the slow one."""
 
     def __init__(self, port, stream):
-        self._socket = socket.create_connection((HOST, port), timeout=30)
+        self._socket = socket.create_connection((HOST, port), timeout=HANG_SECONDS)
         self._replies = self._socket.makefile("rb")
         self._stream = stream
         self.fed = 0
@@ -63,6 +65,41 @@ class Feeder:
         self._socket.close()
 
 
+def events_after(process, least):
+    """How many are learned, as soon as there are more than `least`."""
+
+    def more():
+        events = process.get("/status")[1]["events"]
+        return events if events > least else None
+
+    return wait_for(more, "an event more")
+
+
+def learn_all(process, feeder, trimming):
+    """Feed as fast as is learned; the samples (events, MB), and after how long all is learned."""
+    watch = Stopwatch()
+    samples = []
+    learned = 0
+    while learned < SOAK_EVENTS:
+        if feeder.fed < min(learned + AHEAD, SOAK_EVENTS):
+            feeder.feed()
+        if feeder.fed % 20_000 == 0 or feeder.fed >= learned + AHEAD:
+            trimming.xtrim("events", maxlen=KEPT, approximate=True)
+            learned = events_after(process, learned)
+            if learned >= SAMPLE_EVERY * len(samples):
+                samples.append((learned, rss_mb(process.pid)))
+        assert watch.seconds <= LONGEST_SECONDS, f"only {learned} events"
+    return samples, watch.seconds
+
+
+def fit_slope(samples):
+    """MB per ten million events, and the interval around it."""
+    slope, _, low, high = theilslopes(
+        [rss for _, rss in samples], [events / 1e7 for events, _ in samples]
+    )
+    return slope, low, high
+
+
 def test_memory_stays_flat(tmp_path, measured):
     with (
         redis_server(tmp_path / "log", appendonly=False) as log,
@@ -81,21 +118,8 @@ def test_memory_stays_flat(tmp_path, measured):
         feeder = Feeder(log.port, b"events")
         trimming = Redis.from_url(log.url)
         try:
-            process.answers("/readyz", 200, 60)
-            began = time.monotonic()
-            samples = []
-            learned = 0
-            while learned < SOAK_EVENTS:
-                if feeder.fed < min(learned + AHEAD, SOAK_EVENTS):
-                    feeder.feed()
-                if feeder.fed % 20_000 == 0 or feeder.fed >= learned + AHEAD:
-                    trimming.xtrim("events", maxlen=KEPT, approximate=True)
-                    time.sleep(0.05)
-                    learned = process.get("/status")[1]["events"]
-                    if learned >= SAMPLE_EVERY * len(samples):
-                        samples.append((learned, rss_mb(process.process.pid)))
-                assert time.monotonic() - began <= LONGEST_SECONDS, f"only {learned} events"
-            seconds = time.monotonic() - began
+            process.answers("/readyz", 200)
+            samples, seconds = learn_all(process, feeder, trimming)
             status = process.get("/status")[1]
         finally:
             process.kill()
@@ -103,9 +127,7 @@ def test_memory_stays_flat(tmp_path, measured):
             trimming.close()
     assert status["rejects"] == 0
     later = [sample for sample in samples if sample[0] >= SOAK_EVENTS // 2]
-    slope, _, low, high = theilslopes(
-        [rss for _, rss in later], [events / 1e7 for events, _ in later]
-    )
+    slope, low, high = fit_slope(later)
     measured(
         "soak: feature names that never repeat",
         events=SOAK_EVENTS,
@@ -129,12 +151,12 @@ def test_an_idle_log_costs_hardly_any_cpu(topic, redis_url, tmp_path, measured):
     }
     try:
         for process in processes.values():
-            process.answers("/readyz", 200, 60)
+            process.answers("/readyz", 200)
         time.sleep(SETTLE_SECONDS)
-        before = {name: cpu_seconds(process.process.pid) for name, process in processes.items()}
+        before = {name: cpu_seconds(process.pid) for name, process in processes.items()}
         time.sleep(IDLE_SECONDS)
         shares = {
-            name: (cpu_seconds(process.process.pid) - before[name]) / IDLE_SECONDS
+            name: (cpu_seconds(process.pid) - before[name]) / IDLE_SECONDS
             for name, process in processes.items()
         }
     finally:

@@ -26,6 +26,7 @@ from tests.service.storage.stores import (
     take_over,
     whole,
 )
+from tests.waiting import HANG_SECONDS
 
 MORE = os.environ.get("ONEPASS_CHAOS") == "1"
 HEAD = "{m:m}:head"
@@ -243,7 +244,7 @@ def test_all_bad_is_never_a_fresh_start(redis_url, client):
 
 def test_two_learners_at_once_never_write_one_generation_twice(redis_url, client, measured):
     rounds, written = 200, []
-    start = threading.Barrier(2)
+    start = threading.Barrier(2, timeout=HANG_SECONDS)
 
     def learner() -> None:
         for _ in range(rounds):
@@ -305,6 +306,29 @@ def test_a_zombie_is_fenced_whenever_it_wakes(redis_url, client, round_):
     zombie.close()
 
 
+def pass_on(
+    source: socket.socket,
+    sink: socket.socket,
+    *,
+    requests: bool,
+    drop: threading.Event,
+    cut: threading.Event,
+) -> None:
+    try:
+        while data := source.recv(1 << 16):
+            if requests and drop.is_set() and b"LPUSH" in data:
+                drop.clear()
+                cut.set()
+            if not requests and cut.is_set():
+                break
+            sink.sendall(data)
+    except OSError:
+        pass
+    for end in (source, sink):
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+
+
 @contextmanager
 def proxy(target: int):
     """Passes everything on; of each connection's first commit it cuts off the answer, if `drop` is
@@ -313,23 +337,6 @@ def proxy(target: int):
     listener = socket.create_server(("127.0.0.1", 0))
     drop = threading.Event()
     ends: list[socket.socket] = []
-
-    def pass_on(
-        source: socket.socket, sink: socket.socket, *, requests: bool, cut: threading.Event
-    ) -> None:
-        try:
-            while data := source.recv(1 << 16):
-                if requests and drop.is_set() and b"LPUSH" in data:
-                    drop.clear()
-                    cut.set()
-                if not requests and cut.is_set():
-                    break
-                sink.sendall(data)
-        except OSError:
-            pass
-        for end in (source, sink):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
 
     def serve() -> None:
         while True:
@@ -341,7 +348,7 @@ def proxy(target: int):
             cut = threading.Event()
             ends.extend((inner, outer))
             for source, sink, requests in ((inner, outer, True), (outer, inner, False)):
-                way = {"requests": requests, "cut": cut}
+                way = {"requests": requests, "drop": drop, "cut": cut}
                 threading.Thread(
                     target=pass_on, args=(source, sink), kwargs=way, daemon=True
                 ).start()

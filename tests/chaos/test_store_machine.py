@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -17,6 +17,7 @@ from hypothesis.stateful import (
 )
 from redis import Redis
 
+from service.checkpoint.snapshot import Snapshot
 from service.checkpoint.store import (
     Acquired,
     CorruptCheckpointError,
@@ -26,6 +27,7 @@ from service.checkpoint.store import (
 from service.embedded import redis as embedded_redis
 from service.storage.lua import COMMIT
 from service.storage.manifests import parse_entry as open_entry
+from tests.examples import examples
 from tests.service.storage.stores import (
     Broken,
     abandon,
@@ -72,6 +74,23 @@ class Learner:
         self.newest = head[0] if head else None
         self.past = {found.commit for raw in head if (found := open_entry(raw).manifest)}
         self.seen_bad = set(head[:place])
+
+    def snapshot(self) -> Snapshot:
+        """What it saves next: a delta, unless its store wants the whole."""
+        snapshot = whole(self.events, weights=self.weights.copy())
+        if not self.store.wants_whole:
+            snapshot = delta(self.events, {slot: self.weights[slot] for slot in self.dirty | {0}})
+        return snapshot
+
+    def check_refused(self, how: str, snapshot: Snapshot, raised: Exception | None) -> None:
+        assert isinstance(
+            raised,
+            StoreUnavailableError
+            if how != "well" and self.store._token and self.began
+            else FencedError,
+        ) or (not snapshot.whole and isinstance(raised, StoreUnavailableError | FencedError))
+        if isinstance(raised, FencedError) and self.store._token and self.began:
+            assert self.store.disturbed
 
 
 class Machine(RuleBasedStateMachine):
@@ -159,11 +178,7 @@ class Machine(RuleBasedStateMachine):
     def save(self, who: int, how: str) -> None:
         learner, head = self.learners[who], self.head()
         store = learner.store
-        snapshot = whole(learner.events, weights=learner.weights.copy())
-        if not store.wants_whole:
-            snapshot = delta(
-                learner.events, {slot: learner.weights[slot] for slot in learner.dirty | {0}}
-            )
+        snapshot = learner.snapshot()
         newest = head[0] if head else None
         ours = (self.client.get(TOKEN) or b"-").decode() == store._token
         may = learner.began and ours and (newest == learner.newest or newest in learner.lost)
@@ -188,15 +203,8 @@ class Machine(RuleBasedStateMachine):
             assert isinstance(raised, StoreUnavailableError)
             learner.lost.add(after[0])
         else:
-            assert isinstance(
-                raised,
-                StoreUnavailableError
-                if how != "well" and store._token and learner.began
-                else FencedError,
-            ) or (not snapshot.whole and isinstance(raised, StoreUnavailableError | FencedError))
+            learner.check_refused(how, snapshot, raised)
             assert after == head, "nothing is changed"
-            if isinstance(raised, FencedError) and store._token and learner.began:
-                assert store.disturbed
             return
         found = open_entry(after[0]).manifest
         self.states[found.commit] = (learner.events, learner.weights.copy())
@@ -303,16 +311,13 @@ class Machine(RuleBasedStateMachine):
         self.client.close()
 
 
+@pytest.mark.hypothesis
 def test_any_order_of_misfortunes(redis_url):
     Machine.url = redis_url
     run_state_machine_as_test(
         Machine,
-        settings=settings(
-            max_examples=400 if MORE else 30,
-            stateful_step_count=30,
-            derandomize=True,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
+        settings=examples(
+            400 if MORE else 30, stateful_step_count=30, suppress_health_check=list(HealthCheck)
         ),
     )
 
@@ -322,10 +327,6 @@ def test_the_account_notices(redis_url, monkeypatch):
     lax = COMMIT.replace("return 'FENCED'", "newest = newest")
     monkeypatch.setattr("service.storage.redis_keys.COMMIT", lax)
     Machine.url = redis_url
-    quick = settings(
-        max_examples=200, stateful_step_count=30, deadline=None, derandomize=True, database=None
-    )
+    quick = examples(200, stateful_step_count=30, phases=[Phase.generate], print_blob=False)
     with pytest.raises(Exception):  # noqa: B017, PT011 - whichever of its assertions
-        run_state_machine_as_test(
-            Machine, settings=settings(quick, phases=[Phase.generate], print_blob=False)
-        )
+        run_state_machine_as_test(Machine, settings=quick)

@@ -1,33 +1,20 @@
 """`onepass` as its users run it: a process with a configuration, watched from outside."""
 
 import json
-import os
 import signal
-import socket
 import subprocess
-import sys
-import time
+import tempfile
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
 
 import yaml
 
-
-def wait_for(condition, seconds, what):
-    """Poll until the condition gives something true."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.01)
-    raise AssertionError(f"not within {seconds} s: {what}")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+from service.embedded.process import free_port
+from tests.waiting import HANG_SECONDS, wait_for
+from tests.zygote import START_SECONDS, Fork
 
 
 def write_config(path, source, redis_url, *, seconds=0.2, events=1000, lease=10.0, **changes):
@@ -52,12 +39,6 @@ def write_config(path, source, redis_url, *, seconds=0.2, events=1000, lease=10.
 
 
 JSON = {"Content-Type": "application/json"}
-TESTS_OWN = ("ONEPASS_CHAOS", "ONEPASS_MEASURED", "ONEPASS_ENDURANCE", "ONEPASS_SCREENSHOTS")
-
-
-def environment():
-    """For a process of `onepass`, which refuses variables of its prefix that are no settings."""
-    return {name: value for name, value in os.environ.items() if name not in TESTS_OWN}
 
 
 class Http:
@@ -70,7 +51,7 @@ class Http:
         url = f"http://127.0.0.1:{self.port}{path}"
         try:
             with urllib.request.urlopen(
-                urllib.request.Request(url, data, JSON), timeout=10
+                urllib.request.Request(url, data, JSON), timeout=HANG_SECONDS
             ) as reply:
                 return reply.status, json.loads(reply.read())
         except urllib.error.HTTPError as error:
@@ -79,32 +60,63 @@ class Http:
         except OSError:
             return 0, None
 
-    def answers(self, path, status, seconds=20):
-        return wait_for(lambda: self.get(path)[0] == status, seconds, f"{path} answers {status}")
+    def answers(self, path, status):
+        wait_for(lambda: self.get(path)[0] == status, f"{path} answers {status}", START_SECONDS)
+
+    def metrics(self):
+        """Every series of ours by name and labels without the model, e.g.
+        `events_total{result="learned"}`; nothing while nobody listens.
+        """
+        try:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.port}/metrics", timeout=HANG_SECONDS
+            ) as reply:
+                lines = reply.read().decode().splitlines()
+        except OSError:
+            return {}
+        series = (
+            line.removeprefix("onepass_").rpartition(" ")
+            for line in lines
+            if line.startswith("onepass_")
+        )
+        return {_short(name): float(value) for name, _, value in series}
 
 
-class Process(Http):
+def _short(name):
+    series, _, labels = name.partition("{")
+    kept = [
+        label
+        for label in labels.removesuffix("}").split(",")
+        if label and not label.startswith("model=")
+    ]
+    return series + (f"{{{','.join(kept)}}}" if kept else "")
+
+
+NUMBERS = count(1)
+"""Of processes: those of one configuration log to one file, and print to a file each."""
+
+
+class Process(Http, Fork):
     """A running role, and its HTTP side."""
 
-    def __init__(self, arguments, config):
+    def __init__(self, arguments, config, failpoint="", **world):
         self.port = yaml.safe_load(config.read_text())["api"]["port"]
-        self._log = config.with_suffix(".log").open("ab")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "service", *arguments, "--config", str(config)],
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            env=environment(),
-        )
+        self.log = config.with_suffix(".log")
+        self.output = config.with_suffix(f".{next(NUMBERS)}.out")
+        line = [*arguments, "--config", config]
+        super().__init__(line, self.output, self.log, failpoint, **world)
 
-    def finish(self, seconds=60):
+    def finish(self):
         """Wait for the end; the exit status and what was printed."""
-        output, _ = self.process.communicate(timeout=seconds)
-        self._log.close()
-        return self.process.returncode, output.decode()
+        return self.ended(), self.output.read_text()
+
+    def said(self):
+        """The end of its log."""
+        return self.log.read_text()[-2000:]
 
     def kill(self):
-        self.process.kill()
-        self.finish()
+        self.signal(signal.SIGKILL)
+        return self.ended()
 
 
 @contextmanager
@@ -113,22 +125,19 @@ def running(role, config, *flags):
     try:
         yield process
     finally:
-        if process.process.poll() is None:
-            process.process.send_signal(signal.SIGTERM)
-            try:
-                process.finish(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        process.signal(signal.SIGTERM)
+        try:
+            process.ended()
+        except AssertionError:
+            process.kill()
+            raise
 
 
-def onepass(*arguments, seconds=120, **options):
-    """Run a command to its end; the options are those of `subprocess.run`."""
-    return subprocess.run(
-        [sys.executable, "-m", "service", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-        env=environment(),
-        **options,
-    )
+def onepass(*arguments):
+    """Run a command to its end; exit status, output and errors as of `subprocess.run`."""
+    with tempfile.TemporaryDirectory() as folder:
+        output, errors = Path(folder, "output"), Path(folder, "errors")
+        status = Fork(arguments, output, errors).ended()
+        return subprocess.CompletedProcess(
+            arguments, status, output.read_text(), errors.read_text()
+        )

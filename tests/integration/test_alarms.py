@@ -10,7 +10,8 @@ import pytest
 from service.embedded.payments import DRIFT_EVERY, payments
 from service.sources import create_log, open_sink, open_source
 from service.sources.base import Entry
-from tests.integration.processes import Process, onepass, wait_for, write_config
+from tests.integration.processes import Process, onepass, write_config
+from tests.waiting import wait_for
 
 EVENTS = 22_000
 DRIFT = {
@@ -45,28 +46,55 @@ def told(url):
     )
 
 
-def test_kill_9_loses_no_alarm_and_changes_no_action(log, redis_url, tmp_path):
-    events = list(islice(payments(5, 0), EVENTS))
-    create_log(log)
-    sink = open_sink(log)
+def append_all(url, events):
+    """The place of every event in a new log."""
+    create_log(url)
+    sink = open_sink(url)
     places = [
         place
         for first in range(0, EVENTS, 1000)
         for place in sink.append([Entry(e) for e in events[first : first + 1000]])
     ]
     sink.close()
+    return places
+
+
+def kill_after(passed, config):
+    """Learn until so many events are passed, and no further."""
+    learner = Process(["learn"], config)
+
+    def reached():
+        status, document = learner.get("/status")
+        return status == 200 and document["events"] >= passed
+
+    wait_for(reached, f"{passed} events")
+    learner.kill()
+
+
+def check_alike(alarms, again, places):
+    """What a replay tells again, but for the places in the log."""
+    assert len(alarms) == len(again) > 0
+    for alarm, other in zip(
+        alarms, sorted(again, key=lambda a: (a["event"], a["detector"], a["series"])), strict=True
+    ):
+        place = places[alarm["event"] - 1]
+        assert (alarm.pop("partition"), alarm.pop("position"), alarm.pop("model")) == (
+            *place,
+            "payments",
+        )
+        assert alarm == {
+            name: value for name, value in other.items() if name not in {"partition", "position"}
+        }
+
+
+def test_kill_9_loses_no_alarm_and_changes_no_action(log, redis_url, tmp_path):
+    events = list(islice(payments(5, 0), EVENTS))
+    places = append_all(log, events)
     config = write_config(
         tmp_path / "c.yaml", log, redis_url, lease=0.5, learner=LEARNER, drift=DRIFT
     )
     for passed in (DRIFT_EVERY - 2000, DRIFT_EVERY + 100, 2 * DRIFT_EVERY + 300):
-        learner = Process(["learn"], config)
-
-        def reached(learner=learner, passed=passed):
-            status, document = learner.get("/status")
-            return status == 200 and document["events"] >= passed
-
-        wait_for(reached, 60, f"{passed} events")
-        learner.kill()
+        kill_after(passed, config)
     status, output = Process(["learn", "--until-end"], config).finish()
     final = json.loads(output)
     assert status == 0
@@ -80,18 +108,7 @@ def test_kill_9_loses_no_alarm_and_changes_no_action(log, redis_url, tmp_path):
     assert final["quality"] == replayed["quality"]
 
     alarms, again = told(f"{log}.alarms"), replayed["alarms"]
-    assert len(alarms) == len(again) > 0
-    for alarm, other in zip(
-        alarms, sorted(again, key=lambda a: (a["event"], a["detector"], a["series"])), strict=True
-    ):
-        place = places[alarm["event"] - 1]
-        assert (alarm.pop("partition"), alarm.pop("position"), alarm.pop("model")) == (
-            *place,
-            "payments",
-        )
-        assert alarm == {
-            name: value for name, value in other.items() if name not in {"partition", "position"}
-        }
+    check_alike(alarms, again, places)
     worse = [
         alarm["event"]
         for alarm in alarms

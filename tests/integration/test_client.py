@@ -10,7 +10,9 @@ import yaml
 from service.embedded.payments import payments
 from service.server.api_keys import digest_of, new_key
 from tests.integration.payments import fill
-from tests.integration.processes import environment, free_port, running, wait_for, write_config
+from tests.integration.processes import free_port, running, write_config
+from tests.waiting import HANG_SECONDS, wait_for
+from tests.zygote import environment
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "client.py"
 
@@ -19,7 +21,12 @@ def example(*arguments, **variables):
     command = [sys.executable, EXAMPLE, *arguments]
     environment_of_it = environment() | {"PYTHONPATH": str(EXAMPLE.parents[1])} | variables
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=False, env=environment_of_it
+        command,
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
+        check=False,
+        env=environment_of_it,
     )
 
 
@@ -28,15 +35,15 @@ def test_the_example(redis_url, tmp_path):
     config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url)
     with running("run", config) as process:
         url = f"http://127.0.0.1:{process.port}"
-        process.answers("/readyz", 200, 60)
-        wait_for(lambda: process.get("/status")[1]["events"] == 2000, 20, "the payments")
+        process.answers("/readyz", 200)
+        wait_for(lambda: process.get("/status")[1]["events"] == 2000, "the payments")
         done = example(url)
         assert done.returncode == 0, done.stderr
         lines = done.stdout.splitlines()
         assert lines[0].endswith("after 2000 events")
         assert lines[1].endswith("of 200 amounts look like fraud")
         assert "partition 0, position " in lines[2]
-        wait_for(lambda: process.get("/status")[1]["events"] == 2001, 20, "the event is learned")
+        wait_for(lambda: process.get("/status")[1]["events"] == 2001, "the event is learned")
     assert example(url).returncode == 1, "nobody is there any more"
 
 
@@ -69,7 +76,7 @@ def test_the_example_shows_its_key(tmp_path, redis_url):
         api={"port": free_port(), "keys_file": str(keys)},
     )
     with running("run", config) as process:
-        process.answers("/readyz", 200, 60)
+        process.answers("/readyz", 200)
         url = f"http://127.0.0.1:{process.port}"
         assert "401 unauthorized: no key was given" in example(url).stderr
         for done in (example(url, "--key", secret), example(CLIENT_URL=url, CLIENT_KEY=secret)):

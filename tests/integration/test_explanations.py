@@ -7,7 +7,8 @@ from itertools import islice
 
 from service.embedded.payments import payments
 from tests.integration.payments import PAYMENT, fill
-from tests.integration.processes import running, wait_for, write_config
+from tests.integration.processes import running, write_config
+from tests.waiting import wait_for
 
 LARGE = {
     "features": {"columns": ["amount", "age_days", "hour", "distance_km", "attempts"], "bits": 18}
@@ -28,14 +29,12 @@ def test_a_replica_names_slots_and_explains(redis_url, tmp_path):
     replica = write_config(tmp_path / "serve.yaml", log, redis_url, **LARGE)
     with running("learn", config) as learner, running("serve", replica) as serving:
         wait_for(
-            lambda: (serving.get("/status")[1] or {}).get("events") == 2000,
-            30,
-            "the newest generation",
+            lambda: (serving.get("/status")[1] or {}).get("events") == 2000, "the newest generation"
         )
         # No fraud after all: a mistake, so that its weights move.
         late = {"features": {"amount": 99999.0, "brand": "new"}, "label": "fine"}
         fill(log, [json.dumps(late).encode()])
-        wait_for(lambda: serving.get("/status")[1]["events"] == 2001, 15, "the delta")
+        wait_for(lambda: serving.get("/status")[1]["events"] == 2001, "the delta")
         told = names(serving)
         assert told == names(learner)
         assert {"bias", "amount", "country=br", "brand=new"} <= set(told.values())

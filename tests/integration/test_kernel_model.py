@@ -3,14 +3,14 @@ explained, continued.
 """
 
 import json
-import urllib.request
 from itertools import islice
 
 import pytest
 
 from service.embedded.payments import payments
 from tests.integration.payments import PAYMENT, fill
-from tests.integration.processes import Process, running, wait_for, write_config
+from tests.integration.processes import Process, running, write_config
+from tests.waiting import wait_for
 
 MODEL = {"learner": {"kind": "scaled", "base": {"kind": "k-perceptron", "max_support": 500}}}
 
@@ -20,17 +20,24 @@ def total(explanation):
     return explanation["constant"] + rows + explanation["omitted"]["contribution"]
 
 
-def gauge(process, name):
-    with urllib.request.urlopen(f"http://127.0.0.1:{process.port}/metrics", timeout=10) as reply:
-        lines = reply.read().decode().splitlines()
-    return next(float(line.split()[-1]) for line in lines if line.startswith(f"onepass_{name}{{"))
-
-
 def answer(process):
     status, reply = process.get("/explain", PAYMENT)
     assert status == 200, reply
     reply["model"] = reply["model"]["version"]
     return reply
+
+
+def check_stored_rows(learner, replica, explanation):
+    """Both tell of the same rows, wherever they tell of them."""
+    support = replica.get("/status")[1]["support"]
+    assert 0 < support["rows"] == explanation["stored"] <= support["room"] == 500
+    assert (replica.metrics()["support_rows"], learner.metrics()["support_capacity_rows"]) == (
+        support["rows"],
+        500,
+    )
+    weights = replica.get("/weights?top=3")[1]["classes"]
+    assert weights == learner.get("/weights?top=3")[1]["classes"]
+    assert len(weights[0]["support"]) == 3
 
 
 def test_learned_followed_explained_and_gone_on_from(redis_url, tmp_path):
@@ -42,9 +49,7 @@ def test_learned_followed_explained_and_gone_on_from(redis_url, tmp_path):
     with running("run", config) as learner, running("serve", serve) as replica:
         for process in (learner, replica):
             wait_for(
-                lambda one=process: (one.get("/status")[1] or {}).get("events") == 800,
-                60,
-                "all events",
+                lambda one=process: (one.get("/status")[1] or {}).get("events") == 800, "all events"
             )
         told = answer(learner)
         assert told == answer(replica)
@@ -54,28 +59,18 @@ def test_learned_followed_explained_and_gone_on_from(redis_url, tmp_path):
         assert {"amount", "country=br"} & {
             one["name"] for row in explanation["support"] for one in row["features"]
         }
-        support = replica.get("/status")[1]["support"]
-        assert 0 < support["rows"] == explanation["stored"] <= support["room"] == 500
-        assert (gauge(replica, "support_rows"), gauge(learner, "support_capacity_rows")) == (
-            support["rows"],
-            500,
-        )
-        weights = replica.get("/weights?top=3")[1]["classes"]
-        assert weights == learner.get("/weights?top=3")[1]["classes"]
-        assert len(weights[0]["support"]) == 3
+        check_stored_rows(learner, replica, explanation)
 
     fill(log, events[800:])
-    status, output = Process(["learn", "--until-end"], config).finish()
-    final = json.loads(output)
-    assert (status, final["events"]) == (0, 1200)
     straight = write_config(tmp_path / "straight.yaml", log, redis_url, name="straight", **MODEL)
-    status, output = Process(["learn", "--until-end"], straight).finish()
-    assert status == 0
-    assert json.loads(output)["checkpoint"]["state_digest"] == final["checkpoint"]["state_digest"]
+    both = [Process(["learn", "--until-end"], one) for one in (config, straight)]
+    ends = [process.finish() for process in both]
+    assert [status for status, _ in ends] == [0, 0]
+    final, other = [json.loads(output) for _, output in ends]
+    assert final["events"] == 1200
+    assert other["checkpoint"]["state_digest"] == final["checkpoint"]["state_digest"]
     with running("serve", serve) as replica:
         wait_for(
-            lambda: (replica.get("/status")[1] or {}).get("events") == 1200,
-            60,
-            "the newest generation",
+            lambda: (replica.get("/status")[1] or {}).get("events") == 1200, "the newest generation"
         )
         assert answer(replica)["explanation"]["stored"] == final["support"]["rows"]

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import threading
 import time
 import urllib.parse
@@ -30,14 +29,15 @@ from tests.deployed import (
     rules,
     variable_queries,
 )
-from tests.integration.processes import Http, environment, free_port, wait_for
+from tests.integration.demo import Demo
+from tests.integration.processes import Http, free_port
+from tests.waiting import HANG_SECONDS, wait_for
 
 STORED = {"onepass_support_rows", "onepass_support_capacity_rows"}
 ELSEWHERE = {"onepass_kafka_up", *STORED}
 """Series that a demo without Kafka and without a kernel learner has not."""
-SCRAPED_WITHIN = 15
-SHOWN_WITHIN = 45
-"""Seconds: the rule of the stream changes every five."""
+SHOWN_SECONDS = 120
+"""The rule of the stream changes every five."""
 
 
 class Prometheus(Http):
@@ -79,36 +79,11 @@ class Prometheus(Http):
         return [number for number in numbers if math.isfinite(number)]
 
 
-class Demo(Http):
-    """`onepass demo`, somebody who asks it for predictions, and somebody who sends it what is no
-    event.
-    """
+class Busy(Demo):
+    """With somebody who asks it for predictions, and somebody who sends it what is no event."""
 
-    def __init__(self, folder):
-        with (folder / "demo.log").open("wb") as log:
-            self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "service",
-                    "demo",
-                    "--port",
-                    "0",
-                    "--dir",
-                    str(folder / "demo"),
-                ],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env=environment(),
-            )
-        told = re.search(
-            r"(redis://\S+) -> learner -> .*http://127\.0\.0\.1:(\d+)",
-            self.process.stdout.readline(),
-        )
-        assert told, (folder / "demo.log").read_text()
-        self.port = int(told[2])
-        self.stream = told[1]
+    def __init__(self, folder, port):
+        super().__init__(folder, port=port)
         self._stop = threading.Event()
         self._callers = [
             threading.Thread(target=target) for target in (self._predict, self._reject)
@@ -123,7 +98,7 @@ class Demo(Http):
     def _reject(self):
         sink = None
         while not self._stop.wait(0.2):
-            if sink is None and (self.get("/status")[1] or {}).get("events"):  # the stream is there
+            if sink is None and self.events():  # the stream is there
                 sink = open_sink(self.stream)
             if sink is not None:
                 sink.append([Entry(b"no event"), Entry(b'{"features": {}}')])
@@ -134,8 +109,7 @@ class Demo(Http):
         self._stop.set()
         for caller in self._callers:
             caller.join()
-        self.process.terminate()
-        self.process.communicate(timeout=30)
+        self.stop()
 
 
 @pytest.fixture(scope="module")
@@ -147,25 +121,27 @@ def seen(tmp_path_factory):
     if binary is None:
         pytest.skip("THE DASHBOARDS WERE NOT TESTED: apt-get install prometheus")
     folder = tmp_path_factory.mktemp("prometheus")
-    demo = Demo(folder)
+    port = free_port()
+    # It looks before the demo is there: otherwise it might miss the start.
+    prometheus = Prometheus(binary, folder, f"127.0.0.1:{port}")
     try:
-        prometheus = Prometheus(binary, folder, f"127.0.0.1:{demo.port}")
+        demo = Busy(folder, port)
         try:
-            wait_for(lambda: (demo.get("/status")[1] or {}).get("events"), 60, "the first event")
-            wait_for(lambda: ready(prometheus), 30, "Prometheus is ready")
+            wait_for(demo.events, "the first event")
+            wait_for(lambda: ready(prometheus), "Prometheus is ready")
             has_all_series(prometheus)
             yield prometheus, demo
         finally:
-            prometheus.process.terminate()
-            prometheus.process.wait(30)
+            demo.close()
     finally:
-        demo.close()
+        prometheus.process.terminate()
+        prometheus.process.wait(HANG_SECONDS)
 
 
 def ready(prometheus):
     try:
         with urllib.request.urlopen(
-            f"http://127.0.0.1:{prometheus.port}/-/ready", timeout=5
+            f"http://127.0.0.1:{prometheus.port}/-/ready", timeout=HANG_SECONDS
         ) as reply:
             return reply.status == 200
     except OSError:
@@ -177,11 +153,17 @@ def has_all_series(prometheus):
     asked = {
         name for expression in expressions() for name in METRIC.findall(expression)
     } - ELSEWHERE
-    deadline = time.monotonic() + SCRAPED_WITHIN
-    while missing := asked - set(prometheus.ask("label/__name__/values")):
-        if time.monotonic() > deadline:
-            pytest.fail(f"a running demo has no {', '.join(sorted(missing))}", pytrace=False)
-        time.sleep(0.5)
+    missing = asked
+
+    def there():
+        nonlocal missing
+        missing = asked - set(prometheus.ask("label/__name__/values"))
+        return not missing
+
+    try:
+        wait_for(there, "all series")
+    except AssertionError:
+        pytest.fail(f"a running demo has no {', '.join(sorted(missing))}", pytrace=False)
 
 
 def chosen(expr, demo):
@@ -196,21 +178,25 @@ def chosen(expr, demo):
     return expr
 
 
-def empty(queries, prometheus, demo):
-    return [
-        f"{query.place}: {query.expr}"
-        for query in queries
-        if not prometheus.values(chosen(query.expr, demo), instant=query.instant)
-    ]
+def empty(query, prometheus, demo):
+    return not prometheus.values(chosen(query.expr, demo), instant=query.instant)
 
 
 def all_filled(queries, prometheus, demo):
     """Wait until all of them bring something at once."""
-    deadline = time.monotonic() + SHOWN_WITHIN
-    while (nothing := empty(queries, prometheus, demo)) and time.monotonic() < deadline:
-        time.sleep(2)
-    if nothing:
-        pytest.fail("\n".join(["no data:", *nothing]), pytrace=False)
+    left = queries
+
+    def filled():
+        nonlocal left
+        left = [query for query in left if empty(query, prometheus, demo)]
+        left = left or [query for query in queries if empty(query, prometheus, demo)]
+        return not left
+
+    try:
+        wait_for(filled, "data for every query", SHOWN_SECONDS)
+    except AssertionError:
+        told = [f"{query.place}: {query.expr}" for query in left]
+        pytest.fail("\n".join(["no data:", *told]), pytrace=False)
 
 
 def test_every_panel_shows_something(seen):
@@ -229,11 +215,7 @@ def test_every_annotation_is_answered_and_the_planted_drift_and_the_start_are_ma
     for query in annotation_queries():
         expr = chosen(query.expr, demo)
         if query.place.endswith("Drift alarms"):
-            wait_for(
-                lambda expr=expr: max(prometheus.values(expr, instant=False)) > 0,
-                SHOWN_WITHIN,
-                query.place,
-            )
+            wait_for(lambda expr=expr: max(prometheus.values(expr, instant=False)) > 0, query.place)
         elif query.place.endswith("Restarts"):
             end = min(time.time(), started + 120)
             data = prometheus.ask("query_range", query=expr, start=started, end=end, step=1)
@@ -266,9 +248,7 @@ def test_every_rule_is_loaded_and_healthy_and_only_drift_is_told(seen):
         groups = prometheus.ask("rules")["groups"]
         return [rule for group in groups for rule in group["rules"]]
 
-    wait_for(
-        lambda: all(rule["health"] == "ok" for rule in loaded()), 20, "every rule was evaluated"
-    )
+    wait_for(lambda: all(rule["health"] == "ok" for rule in loaded()), "every rule was evaluated")
     assert sorted(rule["name"] for rule in loaded()) == expected
     drift = wait_for(
         lambda: [
@@ -276,8 +256,8 @@ def test_every_rule_is_loaded_and_healthy_and_only_drift_is_told(seen):
             for alert in prometheus.ask("alerts")["alerts"]
             if alert["labels"]["alertname"] == "OnepassDrift"
         ],
-        SHOWN_WITHIN,
         "the alert OnepassDrift",
+        SHOWN_SECONDS,
     )
     assert {alert["labels"]["model"] for alert in drift} == {"demo"}
     firing = [alert for alert in prometheus.ask("alerts")["alerts"] if alert["state"] == "firing"]

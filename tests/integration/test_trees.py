@@ -9,7 +9,8 @@ from redis import Redis
 
 from service.sources import open_sink
 from service.sources.base import Entry
-from tests.integration.processes import Process, onepass, running, wait_for, write_config
+from tests.integration.processes import Process, onepass, running, write_config
+from tests.waiting import wait_for
 
 MODEL = {
     "learner": {
@@ -46,20 +47,18 @@ def test_trees_come_through_to_the_bit(redis_url, tmp_path):
     with closing(open_sink(log)) as sink:
         sink.append([Entry(value) for value in EVENTS[:150]])
         with running("run", config) as process:
-            process.answers("/readyz", 200, 120)
-            wait_for(lambda: process.get("/status")[1]["events"] == 135, 60, "half is learned")
+            process.answers("/readyz", 200)
+            wait_for(lambda: process.get("/status")[1]["events"] == 135, "half is learned")
             assert process.get("/status")[1]["rejects"] == 15
             status, answer = process.get("/predict", b'{"tree": "(S (NP (D b) (N n3)) (VP v1))"}')
             assert (status, answer["label"]) == (200, "eggs")
             status, answer = process.get("/events", b'{"tree": "(S (A", "label": "tea"}')
             assert (status, answer["error"]["code"]) == (422, "tree")
             assert answer["error"]["message"].endswith("character 3")
-            wait_for(
-                lambda: process.get("/status")[1]["checkpoint"]["generation"], 30, "a checkpoint"
-            )
+            wait_for(lambda: process.get("/status")[1]["checkpoint"]["generation"], "a checkpoint")
             process.kill()
         sink.append([Entry(value) for value in EVENTS[150:]])
-    status, output = Process(["learn", "--until-end"], config).finish(120)
+    status, output = Process(["learn", "--until-end"], config).finish()
     final = json.loads(output)
     assert status == 0
     assert (final["events"], final["rejects"]) == (270, 30)

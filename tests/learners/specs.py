@@ -15,6 +15,7 @@ from learners.kernel.learner import KernelLearner
 from learners.learner import Learner
 from learners.registry import COMPOSITIONS, LEARNERS, kind_class, make
 from tests.chaos.scale import CHAOS
+from tests.examples import FRESH, how_many
 from tests.learners.pairwise import cover_pairs
 from tests.learners.streams import CLASSES, drawn
 from tests.looped import check_each, looped_by
@@ -152,10 +153,10 @@ def every_learner(learners, cases=None):
     return around
 
 
-SECONDS_PER_KIND = 3600 if CHAOS else 600
+SECONDS_PER_KIND = 3600 if CHAOS or FRESH else 600
 """Seconds after which an item hangs: it holds the checks of all learners of a kind."""
 
-DRAWS = 10
+DRAWS = how_many(10)
 """Drawn streams that a learner meets at each law; the next learner meets others."""
 
 
@@ -173,7 +174,7 @@ def on_each(*examples):
             check_each((example, functools.partial(test, learner, **example)) for example in given)
 
         run.__name__, run.__doc__ = test.__name__, test.__doc__
-        return every_learner(chosen_specs())(run)
+        return pytest.mark.hypothesis(every_learner(chosen_specs())(run))
 
     return around
 

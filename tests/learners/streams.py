@@ -9,11 +9,12 @@ import functools
 from typing import NamedTuple
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from learners.batch import NO_TREE, Batch, Trees
 from learners.kernel.tree_parser import flatten_tree
+from tests.examples import examples
 
 CLASSES = 5
 """Labels in every stream, and room in every one_vs_rest."""
@@ -34,7 +35,6 @@ class Drawn(NamedTuple):
     place: int
 
 
-TOO_SLOW = HealthCheck.too_slow
 MAX_ROWS = 12
 """Of a stream that hypothesis draws for the laws."""
 
@@ -121,13 +121,7 @@ def drawn():
     found = []
     places = st.integers(0, MAX_ROWS)
 
-    @settings(
-        max_examples=500,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        suppress_health_check=[TOO_SLOW],
-    )
+    @examples(500)
     @given(streams(MAX_ROWS), st.lists(places, max_size=4), places)
     def draw(stream, cuts, place):
         found.append(

@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from learners.batch import Batch
 from learners.jit import ACCEPTED, NUMERIC, row_refusals
+from tests.examples import examples
 from tests.learners.streams import streams
 from tests.looped import looped
 
-some = settings(max_examples=40, derandomize=True, deadline=None)
+some = examples(40)
 
 DIM = 4
 ROWS = [([0, 2], [1.0, 5.0]), ([0], [1.0]), ([], []), ([0, 1, 3], [1.0, -2.0, 0.0])]

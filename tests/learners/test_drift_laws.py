@@ -12,18 +12,19 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from learners.drift.detector import ALARM, NOTHING, WARNING
 from learners.drift.registry import DETECTORS, make_detector
 from learners.state import flatten, state_digest
+from tests.examples import examples
 from tests.learners.drift_digests import digests
 from tests.learners.drift_streams import EVERY, TWENTY, errors, name
 from tests.looped import looped, looped_by
 
 SCRIPT = Path(__file__).with_name("drift_digests.py")
-some = settings(max_examples=40, derandomize=True, deadline=None)
+some = examples(40)
 every_detector = looped_by("detector", EVERY, lambda detector: detector.kind, name)
 
 

@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
@@ -16,6 +16,7 @@ from learners.drift.adwin import _take
 from learners.drift.detector import ALARM, WARNING
 from learners.drift.kswin import critical_distance, distance, p_value
 from learners.drift.registry import DETECTORS, make_detector
+from tests.examples import examples
 from tests.learners.drift_streams import EVERY, errors, name
 from tests.learners.oracles.drift_adwin import Oracle
 from tests.looped import looped
@@ -110,7 +111,7 @@ def test_adwin_with_no_row_left_begins_anew():
     st.lists(st.integers(0, 9), min_size=1, max_size=40),
     st.lists(st.integers(0, 9), min_size=1, max_size=40),
 )
-@settings(max_examples=150, derandomize=True, deadline=None)
+@examples(150)
 def test_the_kolmogorov_smirnov_test_is_scipys(one, other):
     with warnings.catch_warnings():
         # A chance of nearly 1 is rounded above it, and it says so.
@@ -118,10 +119,11 @@ def test_the_kolmogorov_smirnov_test_is_scipys(one, other):
         wanted = ks_2samp(one, other, method="exact")
     h = distance(np.sort(np.array(one, float)), np.sort(np.array(other, float)))
     assert h / math.lcm(len(one), len(other)) == pytest.approx(wanted.statistic, abs=1e-12)
+    # Sums of up to 40² terms, by two recursions.
     if wanted.pvalue < 0.999:  # above, SciPy may fall back to the asymptotic formula
         assert p_value(len(one), len(other), h) == pytest.approx(wanted.pvalue, rel=1e-9)
     else:
-        assert 0.999 < p_value(len(one), len(other), h) <= 1.0 + 1e-12
+        assert 0.999 * (1 - 1e-9) < p_value(len(one), len(other), h) <= 1.0 + 1e-12
 
 
 @looped(("n", "m"), [(1, 1), (30, 30), (70, 30), (9, 5), (40, 13)])

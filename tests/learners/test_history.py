@@ -4,7 +4,7 @@ happened.
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from learners.evaluation.history import (
@@ -19,9 +19,10 @@ from learners.evaluation.history import (
 from learners.evaluation.progress import fresh_progress
 from learners.evaluation.quality import assess, fresh_quality
 from learners.state import flatten, state_digest
+from tests.examples import examples
 from tests.looped import looped
 
-some = settings(max_examples=60, derandomize=True, deadline=None)
+some = examples(60)
 LENGTHS = [
     0,
     1,

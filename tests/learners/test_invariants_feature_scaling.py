@@ -4,13 +4,15 @@ test for each.
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from learners.batch import BIAS, Batch
 from learners.linear.weights import current
 from learners.registry import make
 from learners.state import flatten, state_digest
+from tests.examples import examples
+from tests.learners.single_events import after, dense, one
 from tests.learners.streams import SMALL, labels, seeded
 from tests.looped import looped
 
@@ -24,7 +26,7 @@ INVARIANTS = {
 KINDS = list(INVARIANTS)
 every_kind = looped("kind", KINDS)
 every_absent = looped("absent", ["zero", "skip"])
-some = settings(max_examples=40, derandomize=True, deadline=None)
+some = examples(40)
 
 FEATURES = st.dictionaries(
     st.integers(1, SMALL - 1),
@@ -40,26 +42,6 @@ EVENT = {
     "absent": st.sampled_from(["zero", "skip"]),
 }
 gradient_events = given(**EVENT)
-
-
-def one(row, c=1.0):
-    return Batch.from_rows(
-        [([BIAS, *sorted(row)], [1.0, *(row[slot] for slot in sorted(row))])], [c]
-    )
-
-
-def dense(row):
-    x = np.zeros(SMALL)
-    x[[BIAS, *row]] = [1.0, *row.values()]
-    return x
-
-
-def after(learner, events):
-    """A state that has seen something."""
-    stream = seeded(7, 20)
-    state = learner.init(SMALL)
-    learner.learn(state, stream.X.rows(0, events), labels(learner, stream)[:events])
-    return state
 
 
 def parameters(state):
@@ -95,7 +77,9 @@ def check_gradient(kind, row, y, c, eta0, history, absent):
     p, k = parameters(state), int(state.events[0])
     assume(np.abs(p).max() < 1e3)
     s = learner.learn(state, one(row, c), np.array([y]))[0]
-    assert s == pytest.approx(score(kind, p, x, absent), rel=1e-9, abs=1e-9)
+    # A sum of up to eight terms in another order, none of them above P·(P·X + P).
+    X, P = max(1.0, np.abs(x).max()), max(1.0, np.abs(p).max())
+    assert s == pytest.approx(score(kind, p, x, absent), rel=1e-9, abs=1e-13 * P * P * X)
     assume(abs(s) < 12)  # beyond, the loss is too flat for differences
     rate, h = c * eta0 / (1 + k / 50), 1e-6
 
@@ -103,9 +87,10 @@ def check_gradient(kind, row, y, c, eta0, history, absent):
         return np.logaddexp(0.0, -y * score(kind, p, x, absent))
 
     gradient = np.array([(loss(p + h * e) - loss(p - h * e)) / (2 * h) for e in np.eye(p.size)])
-    largest = max(1.0, np.abs(x).max()) * max(1.0, np.abs(p).max())
+    # Central differences: h² of the third derivative, which grows with x and p, and 2⁻⁵³ of the
+    # loss over 2h.
     assert np.allclose(
-        parameters(state) - p, -rate * gradient, rtol=1e-4, atol=1e-6 * rate * largest**2
+        parameters(state) - p, -rate * gradient, rtol=1e-4, atol=1e-6 * rate * (X * P) ** 2
     )
 
 

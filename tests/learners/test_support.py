@@ -4,7 +4,7 @@ one.
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from learners.batch import NO_TREE, Batch
@@ -13,6 +13,7 @@ from learners.kernel.support import add, drop, fresh_support, has_room, is_valid
 from learners.kernel.tree_parser import flatten_tree
 from learners.registry import LEARNERS, make
 from learners.state import flatten, restore, state_digest
+from tests.examples import examples
 from tests.learners.stored_sets import scored
 from tests.learners.streams import bracketed
 from tests.looped import looped
@@ -52,7 +53,7 @@ STEPS = st.lists(st.one_of(st.integers(0, 200), st.integers(-ROWS, -1)), max_siz
 """Seeds of rows to be added, and below 0 which one is dropped."""
 
 
-@settings(deadline=None, derandomize=True)
+@examples(100)
 @given(steps=STEPS)
 def test_rows_are_kept_in_order_and_what_is_free_is_zero(steps):
     support, kept = fresh_support(DIM, ROWS, ENTRIES, NODES), []
@@ -93,7 +94,7 @@ MESS = st.tuples(
 CHANGED = [path for path, array in flatten(filled()).items() if array.size and path != "dim"]
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@examples(300)
 @given(mess=st.lists(MESS, min_size=1, max_size=3))
 def test_what_is_taken_for_a_set_can_be_worked_with(mess):
     """Whatever was written into it: a kernel that runs over it without bounds checks stays

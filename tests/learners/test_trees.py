@@ -8,21 +8,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tests.learners.plain_kernels as oracle
 from learners.batch import NO_TREE, NO_TREES, Trees
 from learners.kernel.tree_kernel import common, normalise, own
 from learners.kernel.tree_parser import LONGEST, TreeSyntaxError, flatten_tree
+from tests.examples import examples
 from tests.learners.streams import bracketed
 from tests.looped import looped
 
 GOLDEN = Path(__file__).parent / "golden" / "productions.json"
 MOST = 1 << 20
 
-some = settings(max_examples=150, derandomize=True, deadline=None)
-few = settings(max_examples=25, derandomize=True, deadline=None)
+some = examples(150)
+few = examples(25)
 
 
 def drawn(seed, count=2, depth=4):
@@ -190,6 +191,7 @@ def test_trees_joined_cut_and_chosen_are_the_same_ones():
 @given(st.integers(0, 10**6), st.sampled_from([0.1, 0.4, 1.0]))
 def test_the_flat_kernel_is_the_recursive_one(seed, lam):
     one, other = drawn(seed)
+    # Sums of positive terms in another order: no more than a rounding for each pair of nodes.
     assert k(one, other, lam) == pytest.approx(oracle.trees(one, other, {"lam": lam}), rel=1e-12)
     assert k(one, other, lam) == pytest.approx(k(other, one, lam), rel=1e-12)
     assert own(flatten_tree(one, MOST), 0, lam) == k(one, one, lam)
@@ -201,6 +203,7 @@ def test_the_gram_matrix_is_positive_semidefinite(seed, lam):
     texts = drawn(seed, 10, depth=3)
     gram = np.array([[k(a, b, lam) for b in texts] for a in texts])
     scale = np.sqrt(np.diag(gram))
+    # The least of them is 0 where two trees are the same.
     assert np.linalg.eigvalsh(gram / np.outer(scale, scale)).min() >= -1e-9
 
 
@@ -209,6 +212,7 @@ def test_the_gram_matrix_is_positive_semidefinite(seed, lam):
 def test_a_tree_is_itself_when_normalised(seed):
     one, other = drawn(seed)
     mine, theirs = k(one, one), k(other, other)
+    # A root of a product and a quotient; 1 is also where two trees are the same.
     assert normalise(mine, mine, mine) == pytest.approx(1.0, rel=1e-15)
     assert 0.0 <= normalise(k(one, other), mine, theirs) <= 1.0 + 1e-12
     assert normalise(0.0, 0.0, mine) == 0.0

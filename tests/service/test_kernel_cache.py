@@ -31,6 +31,30 @@ for number in (np.float64, np.int64):  # two versions of the kernel, each to be 
     assert sq_norm(np.ones(3, number)) == 3.0
     print(sum(sq_norm.stats.cache_hits.values()), file=sys.stdout)
 """
+WRITES = """
+import fcntl
+from pathlib import Path
+from service.kernel_cache import use_kernel_cache
+use_kernel_cache()
+import numpy as np
+from numba.core.caching import IndexDataCacheFile
+from learners.jit import sq_norm
+
+def watched(write):
+    def around(self, *arguments):
+        with (Path(sq_norm.stats.cache_path) / ".lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                print("free")
+            except BlockingIOError:
+                print("locked")
+        write(self, *arguments)
+    return around
+
+IndexDataCacheFile._save_index = watched(IndexDataCacheFile._save_index)
+IndexDataCacheFile._save_data = watched(IndexDataCacheFile._save_data)
+sq_norm(np.ones(3))
+"""
 
 
 def ran(code, cache, **options):
@@ -140,3 +164,8 @@ def test_a_damaged_file_is_compiled_again(tmp_path, suffix, content):
     assert hits < 2
     is_one_warning(lines, tmp_path)
     assert computed(tmp_path) == (2, []), "and is healed"
+
+
+def test_only_one_process_writes_at_a_time(tmp_path):
+    """Two that compile two versions of a kernel could otherwise give both the same file."""
+    assert ran(WRITES, tmp_path).stdout.split() == ["locked", "locked"]

@@ -1,11 +1,14 @@
 """Too little memory: a status that is not 0, and one line that says so."""
 
 import resource
+import subprocess
+import sys
 
 import pytest
 import yaml
 
-from tests.integration.processes import free_port, onepass
+from tests.integration.processes import free_port
+from tests.zygote import environment
 
 MIB = 1024 * 1024
 WORDS = ("memory", "Memory")
@@ -41,7 +44,14 @@ def test_a_limit_that_is_too_low_ends_with_a_status_and_a_line(config, memory, s
     """With stacks of the limit's size no thread can be made, as on a machine of many cores:
     OpenBLAS raises SIGINT.
     """
-    done = onepass("run", "--config", config, seconds=60, preexec_fn=limited(memory, stack))
+    done = subprocess.run(
+        [sys.executable, "-m", "service", "run", "--config", str(config)],
+        preexec_fn=limited(memory, stack),
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+    )
     assert done.returncode not in {0, 2, 3}, done.stderr[-2000:]
     lines = done.stderr.splitlines()
     assert any(word in lines[-1] for word in WORDS), done.stderr[-2000:]

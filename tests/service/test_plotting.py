@@ -13,16 +13,17 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from learners.registry import make
 from service.cli.replay.command import _name
 from service.plotting import Curve, Mark, Panel, choose_window, draw, recent_rates, spread
+from tests.examples import examples
 from tests.service.cli.command_line import asked, check_refused
 
 SVG = "{http://www.w3.org/2000/svg}"
-whenever = settings(derandomize=True, deadline=None, max_examples=100)
+whenever = examples(100)
 
 
 def straight(name="pa1", rate=0.1, events=5000, marks=()):
@@ -164,6 +165,7 @@ def test_a_png_is_one(tmp_path, name):
 def test_names_keep_apart_and_within(heights, room):
     wanted = sorted(heights)
     at = spread(wanted, room)
+    # Up to twelve sums of heights: a rounding each. Nothing is ever computed above 1.
     assert all(after - before >= room * (1 - 1e-9) for before, after in pairwise(at))
     assert at[-1] <= 1
     assert at[0] >= min(wanted[0], 1 - room * (len(at) - 1)) - 1e-9
@@ -185,6 +187,7 @@ def test_a_recent_error_is_that_of_the_events_since_a_point(gaps, window, seed):
     points = [0, *events.tolist()]
     for at, rate in zip(events.tolist(), recent_rates(curve, window).tolist(), strict=True):
         since = max([point for point in points if point <= at - window], default=0)
+        # Exactly counted; the quotient is that of a mean.
         assert rate == pytest.approx(wrong[since:at].mean())
 
 

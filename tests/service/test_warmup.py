@@ -7,6 +7,7 @@ from learners.registry import make
 from learners.warmup import Columns
 from service.config.settings import Drift
 from service.warmup import warm_up
+from tests.waiting import HANG_SECONDS
 
 LEARNER = make("pa1").bind(Columns())
 
@@ -16,7 +17,7 @@ def test_kernels_that_take_long_are_told_once(monkeypatch):
 
     def compiling(learner, detectors, inputs):
         assert (learner, detectors, inputs) == (LEARNER, Drift().detectors, Drift().inputs)
-        assert said.wait(10)
+        assert said.wait(HANG_SECONDS)
 
     monkeypatch.setattr(service.warmup, "warm", compiling)
     monkeypatch.setattr(service.warmup, "PATIENCE", 0.01)
@@ -26,9 +27,10 @@ def test_kernels_that_take_long_are_told_once(monkeypatch):
 
 def test_kernels_that_are_there_are_not_told(monkeypatch):
     told, before = [], threading.active_count()
+    monkeypatch.setattr(service.warmup, "PATIENCE", 10.0 * HANG_SECONDS)
     monkeypatch.setattr(service.warmup, "warm", lambda *_: None)
     warm_up(LEARNER, Drift(), told.append)
     for thread in threading.enumerate()[before:]:
-        thread.join(1)
+        thread.join(HANG_SECONDS)
     assert threading.active_count() == before, "nothing is left that would tell later"
     assert told == []

@@ -11,6 +11,7 @@ from service.bench.report import Bar, document
 from service.bench.serve.latency import ONE, measure_apart, measure_together
 from service.bench.serve.load import Report, run_load
 from service.bench.serve.processes import instance
+from service.bench.serve.promptness import measure_promptness
 from service.bench.serve.setup import CLOSED, Plan, Setup, make_load, wait_until_learned
 from service.embedded.redis import redis_server
 
@@ -18,6 +19,7 @@ BATCHES, MANY = 4, 1000
 """Connections of each load."""
 BATCH = 1000
 FIRST_EVENTS = 20_000
+BACKLOG = 60_000
 
 FULL = Plan(15, 15, 1.5, 60.0, 60_000)
 QUICK = Plan(3, 3, 0.8, 3.0, 30_000)
@@ -32,10 +34,11 @@ def bench_serve(*, quick: bool) -> dict[str, Any]:
     ):
         setup = Setup(Path(folder), redis, QUICK if quick else FULL)
         figures, bars = _load_replica(setup)
+        figures["promptness"], prompt_bars = measure_promptness(setup, BACKLOG)
         figures["learn and serve"], apart_bars = measure_apart(setup, FIRST_EVENTS)
         most = figures["learn and serve"]["learner"]["at most"]
         figures["run"], together_bars = measure_together(setup, most)
-    return document(figures, [*bars, *apart_bars, *together_bars])
+    return document(figures, [*bars, *prompt_bars, *apart_bars, *together_bars])
 
 
 def _load_replica(setup: Setup) -> tuple[dict[str, Any], list[Bar]]:

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,17 @@ class Role:
         status_document: dict[str, Any] = json.loads(_get(self.port, "/status"))
         return status_document
 
+    def served_generation(self) -> int | None:
+        """Return the generation that answers a prediction; None as long as none does."""
+        try:
+            reply = json.loads(_get(self.port, "/predict", json.dumps(instance()).encode()))
+        except urllib.error.HTTPError as error:
+            if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
+                raise
+            return None
+        generation: int = reply["model"]["generation"]
+        return generation
+
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Stop the process while the block runs."""
@@ -171,8 +183,9 @@ def _answers(port: int, path: str) -> bool:
     return True
 
 
-def _get(port: int, path: str) -> bytes:
-    request = urllib.request.Request(f"http://{HOST}:{port}{path}", headers=dict(HEADERS))
+def _get(port: int, path: str, data: bytes | None = None) -> bytes:
+    headers = dict(HEADERS) | {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"http://{HOST}:{port}{path}", data, headers)
     with urllib.request.urlopen(request, timeout=5) as reply:  # noqa: S310
         body: bytes = reply.read()
         return body

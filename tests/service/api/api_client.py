@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import jsonschema_rs
+import pytest
 from prometheus_client import CollectorRegistry
 
 from service.api import Context, make_app
@@ -70,6 +71,11 @@ class Client:
 
     def post(self, path: str, document: Any) -> httpx.Response:
         return self.ask("POST", path, json.dumps(document).encode())
+
+
+@pytest.fixture(name="client")
+def client_fixture():
+    return Client()
 
 
 def check_error(reply: httpx.Response, status: int) -> str:

@@ -7,6 +7,7 @@ import pytest
 from service.api.log_appender import Appender
 from service.sources.base import Position, SourceUnavailableError
 from tests.service.api.api_client import CANARY, Client
+from tests.waiting import HANG_SECONDS
 
 
 class Fake:
@@ -16,6 +17,8 @@ class Fake:
         self.values, self.sizes = [], []
         self.opened = self.closed = 0
         self.down = False
+        self.holds = threading.Event()
+        """Set when there is something to append."""
         self.open = threading.Event()
         self.open.set()
 
@@ -26,7 +29,8 @@ class Fake:
         return self
 
     def append(self, entries):
-        assert self.open.wait(30)
+        self.holds.set()
+        assert self.open.wait(HANG_SECONDS)
         if self.down or any(len(entry.value) > 200_000 for entry in entries):
             raise SourceUnavailableError("the log is away")
         first = len(self.values)
@@ -54,7 +58,7 @@ def make_client_fixture(log):
     yield make
     log.open.set()
     for one in appenders:
-        one.close()
+        one.close(HANG_SECONDS)
         assert one._thread is None or not one._thread.is_alive()
 
 

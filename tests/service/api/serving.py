@@ -2,10 +2,11 @@
 
 import socket
 import threading
-import time
 from contextlib import contextmanager
 
 import uvicorn
+
+from tests.waiting import wait_for
 
 
 @contextmanager
@@ -22,8 +23,7 @@ def served(app, port=0, **options):
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:
-        while not server.started:
-            time.sleep(0.01)
+        wait_for(lambda: server.started, "the server")
         yield f"127.0.0.1:{listening.getsockname()[1]}"
     finally:
         server.should_exit = True

@@ -10,6 +10,8 @@ from starlette.requests import ClientDisconnect
 from learners.registry import make
 from service.api.predict import EXPLAINED, run_or_offload
 from service.config.settings import Features
+from tests.looped import looped
+from tests.waiting import HANG_SECONDS
 
 KERNEL = make("rbp")
 COLUMNS = Features(columns=("a",), bits=0)
@@ -38,7 +40,7 @@ def thread_of(features, size, times=1):
     return name.rpartition("_")[0] or "loop"
 
 
-@pytest.mark.parametrize(
+@looped(
     ("features", "loop", "aside"),
     [
         (COLUMNS, 262_144, 4_194_304),
@@ -63,7 +65,9 @@ def test_very_long_ones_hold_up_only_their_like():
     async def scenario():
         go, order = threading.Event(), []
         long = asyncio.create_task(
-            work_for(Features(), bytes(300_000), lambda _: go.wait(30) and order.append("long"))
+            work_for(
+                Features(), bytes(300_000), lambda _: go.wait(HANG_SECONDS) and order.append("long")
+            )
         )
         await asyncio.sleep(0)
         await work_for(Features(), bytes(100_000), lambda _: order.append("middle"))

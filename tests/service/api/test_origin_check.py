@@ -15,6 +15,7 @@ from service.api.routes import ROUTES
 from service.config.loader import load
 from service.errors import SettingsError
 from service.server.api_keys import KeyFile, digest_of, new_key
+from tests.looped import looped
 from tests.service.api.api_client import CANARY, EVENTS, Client, check_error
 from tests.service.api.ingest_log import Fake
 
@@ -102,7 +103,7 @@ def post(client, path="/events", body=EVENTS[0], **headers):
     return client.ask("POST", path, body, authorization=f"Bearer {SECRET}", **headers)
 
 
-@pytest.mark.parametrize("host", OURS)
+@looped("host", OURS)
 def test_loopback_is_answered_without_keys(host):
     client = Client()
     for route in ROUTES:
@@ -110,7 +111,7 @@ def test_loopback_is_answered_without_keys(host):
         assert client.ask(route.method, path, host=host).status_code != 421
 
 
-@pytest.mark.parametrize("host", FOREIGN)
+@looped("host", FOREIGN)
 def test_another_host_is_answered_only_with_keys(host, keys):
     client = Client()
     for path in ("/", "/healthz", "/status", "/predict", "/no-such-path"):
@@ -143,9 +144,7 @@ def test_the_settings_name_further_hosts():
         assert client.ask("GET", "/healthz", host=host).status_code == 421, host
 
 
-@pytest.mark.parametrize(
-    "name", ["", "http://onepass", "onepass:8000", "*", "a b", "[::1]", CANARY * 40]
-)
+@looped("name", ["", "http://onepass", "onepass:8000", "*", "a b", "[::1]", CANARY * 40])
 def test_a_host_of_the_settings_is_a_bare_name(name, tmp_path):
     path = tmp_path / "c.yaml"
     values = {
@@ -159,7 +158,7 @@ def test_a_host_of_the_settings_is_a_bare_name(name, tmp_path):
         load(path, {})
 
 
-@pytest.mark.parametrize(
+@looped(
     ("server", "host", "status"),
     [
         ("10.1.2.3", "10.1.2.3:8000", 200),
@@ -222,7 +221,7 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize("headers", CROSS, ids=str)
+@looped("headers", CROSS, ids=str)
 def test_a_page_of_another_origin_writes_nothing(client, headers):
     for kind in ("application/json", "text/plain"):
         assert check_error(post(client, **headers, **{"content-type": kind}), 403) == "cross_site"
@@ -273,7 +272,7 @@ FORMS = (
 )
 
 
-@pytest.mark.parametrize("kind", [*FORMS, "application/jsonp", "text/json", CANARY])
+@looped("kind", [*FORMS, "application/jsonp", "text/json", CANARY])
 def test_an_event_is_declared_as_json(client, kind):
     reply = post(client, **{"content-type": kind})
     assert check_error(reply, 415) == "content_type"
@@ -283,9 +282,7 @@ def test_an_event_is_declared_as_json(client, kind):
     assert predicted.status_code == 200, "as `curl -d` sends it"
 
 
-@pytest.mark.parametrize(
-    "kind", ["application/json", "Application/JSON; charset=utf-8", " application/json ;x=y"]
-)
+@looped("kind", ["application/json", "Application/JSON; charset=utf-8", " application/json ;x=y"])
 def test_json_may_have_parameters(client, kind):
     assert post(client, **{"content-type": kind}).status_code == 202
 

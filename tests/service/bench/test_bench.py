@@ -10,14 +10,20 @@ import os
 import pytest
 
 from service.__main__ import main
-from service.bench import checkpoint, kernels
+from service.bench import checkpoint, kernels, learners
 from service.bench import checkpoint as checkpoint_store
-from service.bench.learners import bench_learners, linear_kinds
+from service.bench.learners import bench_learners, dense_events, linear_kinds, token_events
 from service.bench.report import Bar, Ticks, document, read_ticks, stolen_share
 from service.cli.bench import BENCHES, Bench
+from tests.chaos.scale import CHAOS
 
 
-def test_bench_learners_measures_every_learner_and_its_peers():
+def test_bench_learners_measures_every_learner_and_its_peers(monkeypatch):
+    if not CHAOS:
+        measure = learners.time_interleaved
+        monkeypatch.setattr(learners, "time_interleaved", lambda jobs, _: measure(jobs, 1))
+        monkeypatch.setattr(learners, "dense_events", lambda _: dense_events(1_000))
+        monkeypatch.setattr(learners, "token_events", lambda _: token_events(500))
     found = bench_learners(quick=True)
     speeds = found["results"]["events_per_second"]
     for stream in ("dense10", "tokens60"):

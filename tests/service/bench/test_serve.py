@@ -3,15 +3,77 @@
 import asyncio
 import json
 import threading
-import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
 from service.bench import serve
-from service.bench.serve.load import Load, run_load
+from service.bench.serve import latency
+from service.bench.serve import load as serve_load
+from service.bench.serve.load import Client, Load, run_load
+from service.bench.serve.setup import Setup
+from tests.chaos.scale import CHAOS
+from tests.waiting import HANG_SECONDS
 
 GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine"
+HEADERS = (("Authorization", "me"),)
+ANSWER_SECONDS = 0.001
+
+
+class Clock:
+    """The time of a load and of the server that it asks, in one loop: an answer takes a
+    millisecond, and all else no time but what is slept while no answer is due.
+    """
+
+    def __init__(self):
+        self.now, self.idle = 1000.0, lambda: True
+        self._sleep = asyncio.sleep
+        self.get_running_loop = asyncio.get_running_loop
+
+    def perf_counter(self):
+        return self.now
+
+    async def sleep(self, seconds):
+        wake = self.now + seconds
+        while self.now < wake:
+            await self._sleep(0)
+            if self.idle():
+                self.now = wake
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(serve_load, "time", clock)
+    monkeypatch.setattr(serve_load, "asyncio", clock)
+    return clock
+
+
+class Kept(serve_load.Connection):
+    """One that ends before its loop; in a process of its own it ends with the process."""
+
+    transports: ClassVar[list] = []
+
+    def connection_made(self, transport):
+        super().connection_made(transport)
+        self.transports.append(transport)
+
+
+@pytest.fixture(autouse=True)
+def kept(monkeypatch):
+    monkeypatch.setattr(serve_load, "Connection", Kept)
+
+
+async def run_here(client):
+    try:
+        return await client.run()
+    finally:
+        while Kept.transports:
+            Kept.transports.pop().abort()
+        await asyncio.sleep(0)
 
 
 class Server(asyncio.Protocol):
@@ -21,8 +83,8 @@ class Server(asyncio.Protocol):
     stall_at = -1
     close_at = -1
 
-    def __init__(self, counted):
-        self._counted = counted
+    def __init__(self, counted, clock):
+        self._counted, self._clock = counted, clock
 
     def connection_made(self, transport):
         self._transport = transport
@@ -31,8 +93,7 @@ class Server(asyncio.Protocol):
         assert data.endswith(b"\r\n\r\nbody")
         assert b"\r\nAuthorization: me\r\n" in data
         self._counted.append(data)
-        if len(self._counted) == self.stall_at:
-            time.sleep(0.4)
+        self._clock.now += 0.4 if len(self._counted) == self.stall_at else ANSWER_SECONDS
         if len(self._counted) == self.close_at:
             self._transport.close()
             return
@@ -40,64 +101,47 @@ class Server(asyncio.Protocol):
         self._transport.write(self.answer[20:])
 
 
-@contextmanager
-def server(**how):
-    kind = type("PredictionReply", (Server,), how)
-    counted, ready, loop = [], threading.Event(), asyncio.new_event_loop()
-    ports = []
+def load(clock, rate=None, connections=4, **how):
+    """The report, and how many requests the server has got."""
+    kind = type("Told", (Server,), how)
+    counted = []
 
     async def run():
-        listening = await loop.create_server(lambda: kind(counted), "127.0.0.1", 0)
-        ports.append(listening.sockets[0].getsockname()[1])
-        ready.set()
-        await stop.wait()
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(lambda: kind(counted, clock), "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        settings = Load(port, "/predict", 0.8, connections, rate, 0.2, HEADERS)
+        client = Client(settings, b"body")
+        closed = kind.close_at > 0
+        clock.idle = lambda: client._answered + (closed and client._errors) >= client._asked
+        report = await run_here(client)
         listening.close()
+        return report
 
-    stop = asyncio.Event()
-    thread = threading.Thread(target=loop.run_until_complete, args=[run()])
-    thread.start()
-    ready.wait(10)
-    try:
-        yield ports[0], counted
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
+    return asyncio.run(run()), len(counted)
 
 
-def load(port, **changes):
-    usual = {
-        "seconds": 0.8,
-        "connections": 4,
-        "warm_seconds": 0.2,
-        "headers": (("Authorization", "me"),),
-    }
-    return run_load(Load(port, "/predict", **(usual | changes)), b"body")
-
-
-def test_a_closed_loop_counts_answers():
-    with server() as (port, counted):
-        report = load(port)
+def test_a_closed_loop_counts_answers(clock):
+    report, counted = load(clock)
     assert report.errors == 0
-    assert 0 < report.answered <= len(counted)
+    assert counted == pytest.approx(1.0 / ANSWER_SECONDS, abs=5)
+    assert report.answered == pytest.approx(0.8 / ANSWER_SECONDS, abs=5)
     assert report.per_second == pytest.approx(report.answered / 0.8)
-    assert 0 < report.p50 <= report.p99 <= report.longest
+    assert 0 < report.p50 <= report.p99 <= report.longest <= 5
 
 
-def test_an_open_loop_keeps_to_its_schedule():
-    with server() as (port, counted):
-        report = load(port, rate=200.0)
+def test_an_open_loop_keeps_to_its_schedule(clock):
+    report, counted = load(clock, rate=200.0)
     assert report.errors == 0
     assert report.answered == pytest.approx(160, abs=2)
-    assert len(counted) == pytest.approx(200, abs=2)
+    assert counted == pytest.approx(200, abs=2)
 
 
-def test_a_stall_is_felt_by_all_that_were_due_meanwhile():
+def test_a_stall_is_felt_by_all_that_were_due_meanwhile(clock):
     """A load that waited with the server would have one slow request."""
-    with server(stall_at=100) as (port, _):
-        report = load(port, rate=200.0, connections=1)
+    report, _ = load(clock, rate=200.0, connections=1, stall_at=100)
     assert report.errors == 0
-    assert report.longest >= 400
+    assert report.longest >= 399
     assert report.p99 >= 300, "80 of 160 requests were due while nothing was answered"
 
 
@@ -110,25 +154,103 @@ def test_a_stall_is_felt_by_all_that_were_due_meanwhile():
     ],
     ids=["status", "length", "closed"],
 )
-def test_what_is_not_a_good_answer_is_an_error(how):
-    with server(**how) as (port, _):
-        assert load(port, rate=200.0).errors > 0
+def test_what_is_not_a_good_answer_is_an_error(clock, how):
+    report, _ = load(clock, rate=200.0, **how)
+    assert report.errors > 0
 
 
+@contextmanager
+def served():
+    """A server in a thread, with a clock that nobody reads."""
+    counted, ready, loop, ports = [], threading.Event(), asyncio.new_event_loop(), []
+
+    async def run():
+        answering = lambda: Server(counted, SimpleNamespace(now=0.0))  # noqa: E731
+        listening = await loop.create_server(answering, "127.0.0.1", 0)
+        ports.append(listening.sockets[0].getsockname()[1])
+        ready.set()
+        await stop.wait()
+        listening.close()
+
+    stop = asyncio.Event()
+    thread = threading.Thread(target=loop.run_until_complete, args=[run()])
+    thread.start()
+    assert ready.wait(HANG_SECONDS)
+    try:
+        yield ports[0], counted
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
+
+
+def test_a_load_from_a_process_of_its_own():
+    with served() as (port, counted):
+        report = run_load(Load(port, "/predict", 0.2, 4, None, 0.0, HEADERS), b"body")
+    assert counted
+    assert report.answered <= len(counted)
+
+
+def load_here(load, body):
+    return asyncio.run(run_here(Client(replace(load, warm_seconds=0.1), body)))
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Loads in this process, and each role of a model started only once."""
+    monkeypatch.setattr(serve, "QUICK", serve.Plan(1, 1, 0.2, 0.2, 2_000))
+    monkeypatch.setattr(serve, "FIRST_EVENTS", 2_000)
+    monkeypatch.setattr(serve, "BACKLOG", 2_000)
+    monkeypatch.setattr(serve, "MANY", 8)
+    monkeypatch.setattr(serve_load, "LAST_SECONDS", float(HANG_SECONDS))
+
+    together = serve.measure_together
+    monkeypatch.setattr(serve, "measure_together", lambda setup, _: together(setup, 2_000.0))
+    for module in (serve, latency):
+        monkeypatch.setattr(module, "run_load", load_here)
+    with ExitStack() as stack:
+        started, role, bare = {}, Setup.role, Setup.bare
+
+        @contextmanager
+        def kept(what, begin):
+            if what not in started:
+                started[what] = stack.enter_context(begin())
+            yield started[what]
+
+        def kept_role(setup, what, stream):
+            if what != "serve":
+                return role(setup, what, stream)
+            return kept((what, stream), lambda: role(setup, what, stream))
+
+        monkeypatch.setattr(Setup, "role", kept_role)
+        monkeypatch.setattr(Setup, "bare", lambda setup: kept("bare", lambda: bare(setup)))
+        yield
+
+
+@pytest.mark.usefixtures(*([] if CHAOS else ["small"]))
 def test_the_whole_bench(monkeypatch):
-    monkeypatch.setattr(serve, "QUICK", serve.Plan(1, 1, 0.4, 0.4, 40_000))
-    monkeypatch.setattr(serve, "MANY", 50)
+    if CHAOS:
+        monkeypatch.setattr(serve, "QUICK", serve.Plan(1, 1, 0.4, 0.4, 40_000))
+        monkeypatch.setattr(serve, "MANY", 50)
     found = json.loads(json.dumps(serve.bench_serve(quick=True)))
     assert found["results"].keys() >= {
         "requests per second",
         "1,000 clients",
+        "promptness",
         "learn and serve",
         "run",
     }
+    for seconds in found["results"]["promptness"].values():
+        assert 0 < seconds["from"] <= seconds["median"] <= seconds["to"]
     for bar in found["bars"]:
         assert bar.keys() == {"name", "value", "op", "goal", "ok"}
         assert bar["ok"] or "errors" not in bar["name"], bar
-    assert [bar["goal"] for bar in found["bars"]] == [0.9, 100_000, 0, 0, 10.0, 0, 15.0, 0, 1]
+    assert [bar["goal"] for bar in found["bars"]] == [
+        *(0.9, 100_000, 0, 0),
+        *(3.0, 2.0),
+        *(10.0, 0),
+        *(15.0, 0, 1),
+    ]
     for roles in ("learn and serve", "run"):
         assert found["results"][roles]["latency"]["p99 ms"] > 0
         assert "events per second" in found["results"][roles]["learner"]

@@ -4,7 +4,7 @@ for bit.
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import service.checkpoint.dirty_slots
@@ -17,6 +17,7 @@ from service.config.settings import Features, Label, Limits
 from service.features.decoder import Decoder, Event
 from service.model.model import Model
 from service.sources.base import BEGINNING
+from tests.examples import examples
 from tests.looped import looped
 
 HASHED = Features(bits=6)
@@ -56,7 +57,7 @@ SPECS = [
     },
 ]
 
-some = settings(max_examples=15, derandomize=True, deadline=None)
+some = examples(15)
 
 VALUES = st.one_of(st.floats(0, 10), st.sampled_from([0.0, 1e-162, 1e50, 1e60]), st.floats(-10, 10))
 ROWS = st.tuples(

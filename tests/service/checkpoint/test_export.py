@@ -8,6 +8,7 @@ import pytest
 
 from service.checkpoint.export import MAGIC, pack, unpack
 from service.checkpoint.snapshot import Encoded, SnapshotError, decode
+from tests.looped import looped
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 BUNDLE = GOLDEN / "bundle-1.bin"
@@ -34,14 +35,14 @@ def test_the_format_is_as_it_was_laid_down():
     assert in_bytes(SEGMENTS) == BUNDLE.read_bytes()
 
 
-@pytest.mark.parametrize("segments", [[], SEGMENTS, [b"x" * 100_000]])
+@looped("segments", [[], SEGMENTS, [b"x" * 100_000]])
 def test_what_goes_in_comes_out(segments):
     snapshot, found = unpack(in_bytes(segments))
     assert snapshot._replace(arrays={}) == decode(SNAPSHOT)._replace(arrays={})
     assert found == {hashlib.sha256(segment).hexdigest(): segment for segment in segments}
 
 
-@pytest.mark.parametrize("name", ["snapshot-1.bin", "snapshot-2.bin", "delta-2.bin"])
+@looped("name", ["snapshot-1.bin", "snapshot-2.bin", "delta-2.bin"])
 def test_a_bare_snapshot_has_no_history(name):
     data = (GOLDEN / name).read_bytes()
     snapshot, segments = unpack(data)
@@ -74,7 +75,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize(("count", "lengths"), SHAPES.values(), ids=SHAPES)
+@looped(("count", "lengths"), SHAPES.values(), ids=SHAPES)
 def test_lengths_that_do_not_fit_take_no_memory(count, lengths):
     body = SNAPSHOT if lengths != [1] else b""
     with pytest.raises(SnapshotError, match="of its parts do"):

@@ -12,7 +12,8 @@ from redis import Redis
 
 from service.checkpoint.snapshot import encode
 from service.model.checkpoint_checks import MismatchError
-from tests.service.operations.checkpoint_history import World, asked
+from tests.service.cli.command_line import asked
+from tests.service.operations.checkpoint_history import World
 
 KERNEL = {"kind": "k-perceptron", "max_support": 66, "bias": "r2"}
 FEATURES = {"columns": ["size"], "bits": 6}

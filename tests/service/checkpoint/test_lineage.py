@@ -9,7 +9,7 @@ from collections import defaultdict
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from service.checkpoint import lineage as module
@@ -26,9 +26,10 @@ from service.checkpoint.lineage import (
     segments_of,
 )
 from service.sources.base import Gap, Record
+from tests.examples import examples
 from tests.looped import looped
 
-some = settings(max_examples=150, derandomize=True, deadline=None)
+some = examples(150)
 
 
 @st.composite

@@ -1,11 +1,6 @@
 """A command run in the test's own process, and the form of a refusal."""
 
-import warnings
-
 from service.__main__ import main
-
-with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-    pass
 
 
 def check_refused(outcome: tuple[int, str, str], *words: str) -> None:
@@ -27,3 +22,9 @@ def asked(capsys, *arguments: str) -> tuple[int, str, str]:
     except SystemExit as stopped:
         status = stopped.code
     return status, *capsys.readouterr()
+
+
+def said(capsys, *arguments: str) -> str:
+    status, out, err = asked(capsys, *arguments)
+    assert status == 0, err
+    return out

@@ -33,9 +33,7 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize(
-    "slip", ["@{}", "*{}", "%{}", '"{}', "!{}", "`{}", "{}: x: y", "[{}", "&{} *{}"]
-)
+@looped("slip", ["@{}", "*{}", "%{}", '"{}', "!{}", "`{}", "{}: x: y", "[{}", "&{} *{}"])
 def test_a_password_is_not_repeated_when_the_yaml_is_wrong(tmp_path, slip):
     path = tmp_path / "c.yaml"
     path.write_text(f"name: m\nstore:\n  password: {slip.format(SECRET, SECRET)}\n")
@@ -45,7 +43,7 @@ def test_a_password_is_not_repeated_when_the_yaml_is_wrong(tmp_path, slip):
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(
+@looped(
     "text",
     [
         b"\xff\xfe",
@@ -64,7 +62,7 @@ def test_yaml_of_any_kind_is_refused_in_a_line(tmp_path, text):
     assert len(str(refusal.value)) < 500
 
 
-@pytest.mark.parametrize("variable", ["2026-13-45", "[" * 3000, "{a: b: c}"])
+@looped("variable", ["2026-13-45", "[" * 3000, "{a: b: c}"])
 def test_variables_of_any_kind_are_refused_in_a_line(tmp_path, variable):
     path = tmp_path / "c.yaml"
     path.write_text("name: m\n")
@@ -79,7 +77,7 @@ def test_a_learner_that_contains_itself_is_refused():
         parse(GOOD | {"learner": learner}, "test")
 
 
-@pytest.mark.parametrize(
+@looped(
     "learner",
     ["pa1:C=Infinity", "pa1:epsilon=NaN", "sgd-log:lam=Infinity", "sgd-log:horizon=1e400"],
 )

@@ -10,6 +10,7 @@ from service.config.loader import _paths, _variable, load, parse
 from service.config.renamed import RENAMED, current_spec
 from service.config.settings import Drift, Settings
 from service.errors import SettingsError
+from tests.looped import looped
 
 CHANGELOG = Path(__file__).parents[3] / "CHANGELOG.md"
 ROW = re.compile(r"\| `([a-z_.]+)(: \[[a-z]+\])?` \| `([a-z_.]+)(: \[[a-z]+\])?` \|")
@@ -43,7 +44,7 @@ def test_the_changelog_has_every_renamed_setting():
     assert [of for _, of, _, _ in ROWS if of] == [": [raise]"] * 2
 
 
-@pytest.mark.parametrize(("old", "of", "new", "value"), ROWS, ids=[row[0] + row[1] for row in ROWS])
+@looped(("old", "of", "new", "value"), ROWS, ids=[row[0] + row[1] for row in ROWS])
 def test_the_loader_says_what_the_changelog_says(tmp_path, old, of, new, value):
     given = yaml.safe_load(of.removeprefix(": ")) if of else {} if old == "store.copies" else 1
     with pytest.raises(SettingsError) as refused:
@@ -64,12 +65,12 @@ def _parent(path):
     return path.rpartition(".")[0] if path.startswith(("store.copies.", "store.backup.")) else path
 
 
-@pytest.mark.parametrize("new", [new for _, _, new, _ in ROWS])
+@looped("new", [new for _, _, new, _ in ROWS])
 def test_every_new_name_is_a_setting(new):
     assert new in _paths(Settings)
 
 
-@pytest.mark.parametrize("old", RENAMED)
+@looped("old", RENAMED)
 def test_no_old_name_is_a_setting(old):
     assert old not in _paths(Settings)
 

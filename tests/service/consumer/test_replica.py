@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -20,6 +19,7 @@ from service.monitoring.health import Health
 from service.monitoring.metrics import Metrics
 from service.sources.base import BEGINNING
 from service.storage import RedisStore
+from tests.waiting import wait_for
 
 FEATURES, LABEL = Features(bits=4), Label()
 
@@ -88,16 +88,15 @@ def test_it_is_not_ready_before_there_is_a_checkpoint(pair):
 def test_that_it_waits_is_said_once(pair, caplog, monkeypatch):
     monkeypatch.setattr("service.consumer.replica.FOLLOW_SECONDS", 0.01)
     follower, _, health = pair.follower()
-    stop = threading.Event()
+    stop, looked, step = threading.Event(), [], follower.step
+    monkeypatch.setattr(follower, "step", lambda: looked.append(step()))
     with caplog.at_level(logging.INFO, "onepass"):
         thread = threading.Thread(target=follower.run, args=[stop])
         thread.start()
         try:
-            time.sleep(0.3)
+            wait_for(lambda: len(looked) >= 5, "looks in vain")
             pair.save()
-            end = time.monotonic() + 10
-            while not health.ready and time.monotonic() < end:
-                time.sleep(0.01)
+            wait_for(lambda: health.ready, "that it is ready")
         finally:
             stop.set()
             thread.join()

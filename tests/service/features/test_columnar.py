@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from learners.batch import BIAS
@@ -14,6 +14,7 @@ from service.config.settings import Features, Label, Limits
 from service.features.columnar import ColumnarDecoder
 from service.features.decoder import Decoder, Event, batch
 from service.features.reject import Reject
+from tests.examples import examples
 from tests.looped import looped
 from tests.service.checkpoint.batches import listed
 
@@ -82,7 +83,7 @@ def test_more_rows_than_may_be_are_left_to_it_too():
     assert TABLES.read(body({"a": 1, "b": 2}, {"a": 1, "b": 2}), 1) is None
 
 
-@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "ü", "column_1", "__init__"])
+@looped("name", ['a"b', "a\\b", "a\nb", "ü", "column_1", "__init__"])
 def test_a_column_may_have_any_name(name):
     read = Decoder(Features(columns=(name, "b"), bits=0), Label(), LIMITS)
     for ascii_only in (True, False):
@@ -99,7 +100,7 @@ def test_of_a_name_that_comes_twice_the_last_counts():
     assert one.values == [1.0, 3.0, 2.0]
 
 
-@pytest.mark.parametrize("value", [1000.5, -1000.5, np.inf, -np.inf, np.nan])
+@looped("value", [1000.5, -1000.5, np.inf, -np.inf, np.nan])
 def test_a_number_out_of_range_is_named_by_its_row(value):
     assert TABLES.batch(
         np.array([[1.0, 2.0], [1000.0, -1000.0], [1.0, value], [value, 1.0]])
@@ -112,7 +113,7 @@ def test_more_columns_than_a_row_may_have():
     assert few.batch(np.ones((0, 2))).size == 0
 
 
-@settings(max_examples=200, derandomize=True, deadline=None)
+@examples(200)
 @given(
     st.lists(st.tuples(*[st.floats(-1000, 1000) | st.integers(-1000, 1000)] * 2), max_size=5),
     st.booleans(),

@@ -5,7 +5,7 @@ decoder down.
 import json
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from learners.batch import NO_TREES
@@ -19,11 +19,17 @@ from service.features.text import CHARACTERS_PER_NODE
 from service.model.checkpoint_checks import MismatchError
 from service.model.model import Model
 from service.sources.base import BEGINNING
+from tests.examples import examples
+from tests.looped import looped
 from tests.service.api.api_client import CANARY, Client, check_error
-from tests.service.api.ingest_log import client_fixture, log_fixture, make_client_fixture  # noqa: F401  # fixtures
+from tests.service.api.ingest_log import (  # noqa: F401  # fixtures
+    client_fixture,
+    log_fixture,
+    make_client_fixture,
+)
 from tests.service.checkpoint.batches import listed
 
-some = settings(max_examples=150, derandomize=True, deadline=None)
+some = examples(150)
 
 TEXT = "(S (NP (PRP I)) (VP (VBP run)))"
 NESTED = Decoder(Features(columns=("amount",), bits=4, tree="parse"), Label(), Limits(max_nodes=6))
@@ -85,7 +91,7 @@ def test_without_trees_the_field_is_an_unknown_one():
     assert PLAIN.instance(body(**given)) == Reject("unknown_field")
 
 
-@pytest.mark.parametrize(
+@looped(
     ("given", "character"),
     [
         ({}, None),
@@ -181,7 +187,7 @@ def model(features=TREES, learner="k-perceptron:kernel=tree", limits=USUAL):
 OVR = {"kind": "one_vs_rest", "max_classes": 64, "base": "k-perceptron:kernel=tree"}
 
 
-@pytest.mark.parametrize(
+@looped(
     ("features", "label", "learner", "words"),
     [
         (
@@ -208,7 +214,7 @@ def test_who_does_not_fit_is_refused_at_construction(features, label, learner, w
         Model(make(learner), features, label, Decoder(features, label, Limits()))
 
 
-@pytest.mark.parametrize(
+@looped(
     "wrong",
     [
         {"tree": ""},

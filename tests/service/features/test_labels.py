@@ -1,14 +1,14 @@
 """Labels to numbers and back."""
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from service.config.settings import Label, canonical_label
 from service.features.labels import Labels
+from tests.examples import examples
 from tests.looped import looped
 
-some = settings(max_examples=100, derandomize=True, deadline=None)
+some = examples(100)
 
 
 @looped(
@@ -97,7 +97,7 @@ def test_taking_a_list_up_copies_it():
     assert names == ["a"]
 
 
-@pytest.mark.parametrize(
+@looped(
     ("value", "label"),
     [(True, "true"), (False, "false"), (1, "1"), (1.0, "1"), (-0.0, "0"), (0.5, "0.5"), ("1", "1")],
 )

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import learners.hashing
@@ -23,6 +23,7 @@ from service.features.slot_names import SlotNames
 from service.model.checkpoint_checks import MismatchError
 from service.model.model import Model
 from service.sources.base import BEGINNING
+from tests.examples import examples
 from tests.looped import looped
 
 FEATURES = Features(columns=("amount",), text=("note",), bits=5)
@@ -121,7 +122,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, derandomize=True, deadline=None)
+@examples(150)
 @given(
     log=st.lists(RECORDS, min_size=1, max_size=30),
     steps=STEPS,

@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from service.config.settings import Limits
@@ -15,6 +15,8 @@ from service.features.decoder import Decoder
 from service.files import build_phases, events, features_of, scan
 from service.files.drift_phases import draws, order_of, sections_of
 from service.sources.file import FileSource
+from tests.examples import examples
+from tests.looped import looped
 from tests.service.cli.command_line import asked, check_refused
 
 P1, P2, N1, N2 = range(4)
@@ -26,7 +28,7 @@ PAPER = [
     {P2: (0.5, 0.3), N2: (0.5, 0.7)},
 ]
 seeds = st.integers(0, 2**32)
-whenever = settings(derandomize=True, deadline=None, max_examples=60)
+whenever = examples(60)
 
 
 def drawn(each, seed):
@@ -48,7 +50,7 @@ def test_a_chance_that_is_0_at_an_end_is_none(each, seed):
     assert phases[2, -1] != N1
 
 
-@pytest.mark.parametrize("phase", range(4))
+@looped("phase", range(4))
 def test_frequencies_are_the_papers(phase):
     """Every tenth of a phase over 200 draws, within five deviations of its binomial."""
     each, many = 100, 200
@@ -110,7 +112,7 @@ def written(folder, kind):
     return path
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@looped("kind", KINDS)
 def test_every_kind_of_file_gives_the_rows_and_two_labels(tmp_path, kind):
     file, label, order = build_phases(scan(written(tmp_path, kind)), FOUR[kind], limit=400, seed=3)
     source = FileSource(file, order=order)
@@ -164,7 +166,7 @@ def replayed(capsys, *arguments):
     return json.loads(out)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@looped("kind", KINDS)
 def test_a_seed_is_a_stream(tmp_path, capsys, kind):
     path = written(tmp_path, kind)
     line = (path, "--phases", FOUR[kind], "--limit", "400")
@@ -207,7 +209,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("line", WRONG.values(), ids=WRONG)
+@looped("line", WRONG.values(), ids=WRONG)
 def test_what_cannot_be_phases_is_one_line(tmp_path, capsys, line):
     arguments, *words = line
     check_refused(asked(capsys, "replay", written(tmp_path, "csv"), *arguments), *words)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.files import converter, events, format_of, rows, scan
+from tests.looped import looped
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 SPELLINGS = [str, repr, lambda v: f"{v:+}", lambda v: f"{v:.17e}", lambda v: f"{v:.3f}".rstrip("0")]
@@ -98,7 +99,7 @@ def test_digits_stay_as_they_are(write):
 # Formats.
 
 
-@pytest.mark.parametrize(
+@looped(
     ("name", "content", "form"),
     [
         ("x.svm", "", "svmlight"),
@@ -118,7 +119,7 @@ def test_the_name_or_the_first_line_tells_the_format(write, name, content, form)
     assert format_of(write(name, content)) == form
 
 
-@pytest.mark.parametrize(
+@looped(
     ("name", "content"),
     [
         ("x.svm", b"+1 1:2\n-1 2:3\n"),
@@ -185,7 +186,7 @@ def test_nan_among_words_is_a_word(write):
 # JSON lines.
 
 
-@pytest.mark.parametrize(
+@looped(
     "line",
     [
         b'{"label":  1, "features": {"a": 1.50, "a": 2}, "more": [1,  2]}',

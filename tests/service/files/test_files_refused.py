@@ -7,6 +7,7 @@ import pytest
 
 from service.errors import SettingsError
 from service.files import events, scan
+from tests.looped import looped
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def write(tmp_path):
     return write
 
 
-@pytest.mark.parametrize(
+@looped(
     ("name", "content", "message"),
     [
         ("x.svm", "+1 1:2\n-1 0:1\n", r"x.svm:2: index 0"),
@@ -66,7 +67,7 @@ def test_a_wrong_file_is_refused_with_its_line(write, name, content, message):
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("name", "content", "options", "message"),
     [
         ("x.csv", "a,label\n1,1\n", {"text": ["note"]}, "no column note for --text"),

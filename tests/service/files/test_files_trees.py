@@ -14,6 +14,7 @@ from service.features.decoder import Decoder
 from service.files import events, features_of, scan
 from service.sources import open_source
 from service.sources.file import FileSource
+from tests.looped import looped
 from tests.service.cli.command_line import asked
 from tests.service.operations.checkpoint_history import World
 
@@ -102,7 +103,7 @@ def test_the_features_that_go_with_a_tree(jsonl, delimited):
     )
 
 
-@pytest.mark.parametrize(
+@looped(
     ("name", "content", "tree", "words"),
     [
         ("x.svm", "+1 1:1\n", "t", "svmlight has no trees"),
@@ -184,7 +185,7 @@ def test_bad_trees_are_rejected_and_the_others_learned(capsys, tmp_path):
     assert (run["events"], run["rejects_by_reason"]) == (20, {"tree": 6})
 
 
-@pytest.mark.parametrize(
+@looped(
     ("arguments", "words"),
     [
         (("--learner", "pa1"), ("pa1 takes no trees", "kernel such as tree")),

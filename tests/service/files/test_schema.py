@@ -7,6 +7,7 @@ import pytest
 
 from service.errors import SettingsError
 from service.files import align_columns, events, features_of, label_of, scan
+from tests.looped import looped
 
 
 @pytest.fixture
@@ -55,15 +56,13 @@ def csv_of(labels: list[str]) -> str:
     return "a,label\n" + "".join(f"1,{label}\n" for label in labels)
 
 
-@pytest.mark.parametrize(
-    "labels", [["1", "-1"], ["0", "1"], ["0", "2", "-3.5"], ["true", "false"], ["False", "1"]]
-)
+@looped("labels", [["1", "-1"], ["0", "1"], ["0", "2", "-3.5"], ["true", "false"], ["False", "1"]])
 def test_signs_decide_without_a_positive_label(write, labels):
     label = label_of(scan(write("x.csv", csv_of(labels))), positive=None, multiclass=False)
     assert (label.field, label.positive, label.classes) == ("label", None, "binary")
 
 
-@pytest.mark.parametrize(
+@looped(
     ("labels", "message"),
     [
         (["ham", "spam"], "ham, spam; give --positive V or --multiclass"),

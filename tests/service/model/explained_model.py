@@ -2,16 +2,21 @@
 
 import asyncio
 import json
+import threading
 
 import httpx
+import pytest
 from prometheus_client import CollectorRegistry
 
 from service.api import Context, make_app
+from service.checkpoint.lineage import Lineage
 from service.config.loader import parse
-from service.features.decoder import Decoder
+from service.features.decoder import Decoder, instance_with_names
+from service.model.explain import explain
 from service.model.model import Model
 from service.monitoring.health import Health
 from service.monitoring.metrics import Metrics
+from service.sources.base import BEGINNING
 
 BASE = {
     "name": "m",
@@ -24,6 +29,36 @@ BASE = {
 
 COLUMNS = {"columns": ["amount", "age", "third"], "bits": 0}
 GROW = {"classes": "grow", "max_classes": 3}
+ONE_VS_REST = {"kind": "one_vs_rest", "max_classes": 3, "base": "pa1"}
+CASES = {
+    "pa1": {"learner": "pa1"},
+    "scaled, centred": {"learner": {"kind": "scaled", "base": "pa1"}, "features": COLUMNS},
+    "scaled, hashed": {"learner": {"kind": "scaled", "base": "arow"}},
+    "mbw": {"learner": "mbw"},
+    "selected mbw": {
+        "learner": {
+            "kind": "selected",
+            "selector": "efs",
+            "every": 5,
+            "K": 12,
+            "base": {"kind": "averaged", "base": "mbw"},
+        }
+    },
+    "fs": {"learner": "fs", "features": COLUMNS},
+    "fs2, hashed": {"learner": "fs2"},
+    "fs3": {"learner": "fs3", "features": COLUMNS},
+    "averaged": {"learner": {"kind": "averaged", "base": "sgd-log"}},
+    "one_vs_rest": {"learner": ONE_VS_REST, "label": GROW},
+    "all": {
+        "learner": {
+            "kind": "scaled",
+            "base": ONE_VS_REST | {"base": {"kind": "averaged", "base": "pa2"}},
+        },
+        "label": GROW,
+        "features": COLUMNS,
+    },
+    "without bias": {"learner": "pa1", "features": BASE["features"] | {"bias": False}},
+}
 
 
 class Client:
@@ -80,3 +115,36 @@ def row(n, features):
 def event(n, settings):
     names = "xyz" if settings.label.classes == "grow" else "xy"
     return {"features": row(n, settings.features), "label": names[n * 7 % 5 % len(names)]}
+
+
+def everything(client):
+    """All of its bits."""
+    snapshot = client.model.snapshot(BEGINNING, Lineage(), whole=True)
+    return [(name, array.tobytes()) for name, array in snapshot.arrays.items()]
+
+
+def check_explanations_while_it_learns(client, total, near=1e-12):
+    """In another thread: each is of the state that answered."""
+    stop = threading.Event()
+
+    def learn():
+        n = 0
+        while not stop.is_set():
+            client.learn(
+                {
+                    "features": {"amount": 1 + n % 3, "kind": "ab"[n % 2]},
+                    "label": "xy"[n * 7 % 5 % 2],
+                }
+            )
+            n += 1
+
+    thread = threading.Thread(target=learn)
+    thread.start()
+    try:
+        named = instance_with_names(client.decoder, b'{"features": {"amount": 2, "kind": "a"}}')
+        for _ in range(300):
+            _, answer, explanation = explain(client.model, named)
+            assert total(explanation) == pytest.approx(answer.score, rel=1e-9, abs=near)
+    finally:
+        stop.set()
+        thread.join()

@@ -6,13 +6,14 @@ import asyncio
 import json
 import random
 import threading
-import time
+from types import SimpleNamespace
 
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
 import service.model.model
+import service.model.scheduling
 from learners.registry import make
 from service.api import Context, make_app
 from service.checkpoint.lineage import Lineage
@@ -24,6 +25,7 @@ from service.model.scheduling import BETWEEN_LOOKS, FEW, LONGEST_WAIT, RequestGa
 from service.monitoring.health import Health
 from service.monitoring.metrics import Metrics
 from service.sources.base import BEGINNING
+from tests.waiting import HANG_SECONDS, wait_for
 
 COLUMNS = tuple("abcdefgh")
 FEATURES = Features(columns=COLUMNS, bits=0)
@@ -35,7 +37,7 @@ CASES = {
     ),
     "classes": ({"kind": "scaled", "base": ONE_VS_REST}, Label(classes="grow", max_classes=3)),
 }
-EVENTS, POLL = 6_000, 500
+EVENTS, POLL = 3_000, 250
 
 
 def build(learner, label):
@@ -66,31 +68,37 @@ def digest(model):
 
 
 class Learning:
-    """A model that learns the stream in another thread, over and over slice by slice, until it is
-    at the end.
+    """A model that learns the stream in another thread, slice by slice, until it is at the end.
+    Between two slices somebody asks.
     """
 
     def __init__(self, model, events):
         self._model, self._events = model, events
+        self._rounds, self._left = 0, False
         self._thread = threading.Thread(target=self._run)
 
     def _run(self):
         for first in range(0, len(self._events), POLL):
             self._model.learn(self._events[first : first + POLL])
+            wanted = self._rounds + 2  # the first one may have asked before
+            wait_for(lambda wanted=wanted: self._left or self._rounds >= wanted, "a question")
+
+    def going_on(self):
+        self._rounds += 1
+        return self._thread.is_alive()
 
     def __enter__(self):
         self._thread.start()
-        return self._thread.is_alive
+        return self.going_on
 
     def __exit__(self, *_):
+        self._left = True
         self._thread.join()
 
 
-@pytest.fixture(params=CASES.values(), ids=CASES)
-def case(request):
-    """A fresh model, its decoder, the events, and by version what the state after so many events
-    answers.
-    """
+@pytest.fixture(scope="module", params=CASES.values(), ids=CASES)
+def learned_alone(request):
+    """Settings, events, and by version what the state after so many events answers."""
     learner, label = request.param
     model, decoder = build(learner, label)
     events = [decoder.event(json.dumps(document).encode()) for document in documents()]
@@ -100,9 +108,14 @@ def case(request):
         model.learn([] if event is None else [event])
         served, (answer,) = model.predict(batch(asked))
         truth[served.version] = answer
-    expected = digest(model)
-    model.reset()
-    return model, decoder, events, truth, expected
+    return request.param, events, truth, digest(model)
+
+
+@pytest.fixture
+def case(learned_alone):
+    """A fresh model and its decoder, and what it shall learn and answer."""
+    settings, events, truth, expected = learned_alone
+    return *build(*settings), events, truth, expected
 
 
 def test_every_answer_is_of_the_state_after_some_event(case):
@@ -192,29 +205,30 @@ def test_the_learner_waits_for_a_moment_without_a_request_and_looks_again():
     assert gate.poll_limit(500) == 500, "nobody asks any more"
 
 
-def test_requests_without_a_pause_slow_the_learner_down_and_do_not_stop_it():
-    gate = RequestGate()
+def test_requests_without_a_pause_slow_the_learner_down_and_do_not_stop_it(monkeypatch):
+    gate, waits = RequestGate(), []
+    gate._idle.wait = waits.append
+    clock = SimpleNamespace(monotonic=lambda: sum(waits))
+    monkeypatch.setattr(service.model.scheduling, "time", clock)
     gate.arrived()
     for most in (500, FEW):
-        began = time.monotonic()
+        waits.clear()
         assert gate.poll_limit(500) == most
         assert [*gate.iterate(range(FEW))] == [*range(FEW)]
-        assert LONGEST_WAIT <= time.monotonic() - began < 10 * LONGEST_WAIT, (
-            "it waits once in a round"
-        )
+        assert waits == [LONGEST_WAIT], "it waits once in a round"
 
 
 def test_an_answer_wakes_the_learner_and_a_request_without_one_does_not_stop_it():
     gate = RequestGate()
     gate.arrived()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("service.model.scheduling.LONGEST_WAIT", 60.0)
+        patch.setattr("service.model.scheduling.LONGEST_WAIT", 10.0 * HANG_SECONDS)
         waiting = threading.Thread(target=lambda: [*gate.iterate([1])])
         waiting.start()
-        waiting.join(0.05)
+        wait_for(lambda: gate._idle._cond._waiters, "that it waits")
         assert waiting.is_alive()
         gate.answered()
-        waiting.join(10)
+        waiting.join(HANG_SECONDS)
         assert not waiting.is_alive()
     gate.arrived()
     assert [*gate.iterate(range(100))] == [*range(100)], "slowed down, not stopped"

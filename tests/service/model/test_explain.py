@@ -1,59 +1,26 @@
-"""Explanations: the parts sum to the score, by the names that were sent; and the weights of all,
-over HTTP.
-"""
+"""An explanation sums its parts to the score, by the names that were sent."""
 
-import asyncio
 import json
-import threading
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-import service.model.explain
-from learners.hashing import SlotTable
-from service.checkpoint.lineage import Lineage
 from service.cli.catalog import execute
 from service.config.loader import parse
 from service.features.decoder import Decoder, instance_with_names
-from service.features.slot_names import SlotNames
-from service.model.explain import explain, summary, weights_of
-from service.sources.base import BEGINNING
+from tests.examples import examples
 from tests.looped import looped
 from tests.service.api.api_client import check_error, conforms
-from tests.service.model.explained_model import BASE, COLUMNS, GROW, Client, row
+from tests.service.model.explained_model import (
+    BASE,
+    CASES,
+    Client,
+    check_explanations_while_it_learns,
+    everything,
+    row,
+)
 
-ONE_VS_REST = {"kind": "one_vs_rest", "max_classes": 3, "base": "pa1"}
-CASES = {
-    "pa1": {"learner": "pa1"},
-    "scaled, centred": {"learner": {"kind": "scaled", "base": "pa1"}, "features": COLUMNS},
-    "scaled, hashed": {"learner": {"kind": "scaled", "base": "arow"}},
-    "mbw": {"learner": "mbw"},
-    "selected mbw": {
-        "learner": {
-            "kind": "selected",
-            "selector": "efs",
-            "every": 5,
-            "K": 12,
-            "base": {"kind": "averaged", "base": "mbw"},
-        }
-    },
-    "fs": {"learner": "fs", "features": COLUMNS},
-    "fs2, hashed": {"learner": "fs2"},
-    "fs3": {"learner": "fs3", "features": COLUMNS},
-    "averaged": {"learner": {"kind": "averaged", "base": "sgd-log"}},
-    "one_vs_rest": {"learner": ONE_VS_REST, "label": GROW},
-    "all": {
-        "learner": {
-            "kind": "scaled",
-            "base": ONE_VS_REST | {"base": {"kind": "averaged", "base": "pa2"}},
-        },
-        "label": GROW,
-        "features": COLUMNS,
-    },
-    "without bias": {"learner": "pa1", "features": BASE["features"] | {"bias": False}},
-}
 every_case = looped("case", CASES.values(), ids=CASES)
 
 
@@ -208,7 +175,7 @@ def test_predict_explains_when_it_is_asked_to():
         assert conforms(answer, {"$ref": "#/components/schemas/Predicted"}, document)
 
 
-@pytest.mark.parametrize("query", ["explain=yes", "explain=", "explain=TRUE", "explain=1"])
+@looped("query", ["explain=yes", "explain=", "explain=TRUE", "explain=1"])
 def test_another_word_than_true_and_false_is_refused(query):
     assert check_error(Client().ask("POST", f"/predict?{query}", {"features": {}}), 422) == "query"
 
@@ -219,7 +186,7 @@ def test_a_batch_is_not_explained():
         assert check_error(reply, 422) == "query"
 
 
-@pytest.mark.parametrize(
+@looped(
     ("learner", "document", "code"),
     [
         ("pa1", {"features": {"amount": "canary-7f3a"}}, "type"),
@@ -244,43 +211,14 @@ def test_a_model_that_is_not_ready_explains_nothing():
 @every_case
 def test_explaining_and_weighing_change_no_bit(case):
     client = Client(**case)
-
-    def everything():
-        snapshot = client.model.snapshot(BEGINNING, Lineage(), whole=True)
-        return [(name, array.tobytes()) for name, array in snapshot.arrays.items()]
-
-    before = everything()
+    before = everything(client)
     client.explain(amount=3, **({"brand": "new"} if client.settings.features.bits else {}))
     assert client.ask("GET", "/weights?top=1000").status_code == 200
-    assert everything() == before
+    assert everything(client) == before
 
 
 def test_an_explanation_is_of_the_state_that_answered():
-    """While another thread learns."""
-    client = Client(learner="perceptron", events=False)
-    stop = threading.Event()
-
-    def learn():
-        n = 0
-        while not stop.is_set():
-            client.learn(
-                {
-                    "features": {"amount": 1 + n % 3, "kind": "ab"[n % 2]},
-                    "label": "xy"[n * 7 % 5 % 2],
-                }
-            )
-            n += 1
-
-    thread = threading.Thread(target=learn)
-    thread.start()
-    try:
-        named = instance_with_names(client.decoder, b'{"features": {"amount": 2, "kind": "a"}}')
-        for _ in range(300):
-            _, answer, explanation = explain(client.model, named)
-            assert total(explanation) == pytest.approx(answer.score, rel=1e-9, abs=1e-12)
-    finally:
-        stop.set()
-        thread.join()
+    check_explanations_while_it_learns(Client(learner="perceptron", events=False), total)
 
 
 VALUES = st.one_of(
@@ -291,7 +229,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=100, derandomize=True, deadline=None)
+@examples(100)
 @given(
     features=st.dictionaries(
         st.sampled_from(["amount", "note", "kind", "k=a", "k", "f", "g"]), VALUES, max_size=6
@@ -309,133 +247,6 @@ def test_the_names_of_a_request_are_of_its_slots_and_its_event_is_the_same(featu
         for slot, names in named.names.items():
             assert len(set(names)) == len(names) > 0
             assert all(decoder.slots.compute_slot(name) == slot for name in names)
-
-
-def test_weights_of_two_classes():
-    client = Client(features=BASE["features"] | {"bits": 20})
-    reply = client.ask("GET", "/weights").json()
-    assert conforms(
-        reply, {"$ref": "#/components/schemas/Weights"}, client.ask("GET", "/openapi.json").json()
-    )
-    assert reply["model"]["version"] == 40
-    (only,) = reply["classes"]
-    weights = client.model.learner.weights(client.model.state, 0)
-    assert only["label"] == "x"
-    assert only["dimension"] == weights.size == 3 + 2**20
-    assert only["nonzero"] == np.count_nonzero(weights)
-    assert only["sparsity"] == pytest.approx(1 - only["nonzero"] / weights.size)
-    assert only["norm"] == pytest.approx(np.linalg.norm(weights))
-    assert [entry["weight"] for entry in only["top"]] == sorted(
-        weights[weights != 0], key=lambda w: -abs(w)
-    )[:20]
-    for entry in only["top"]:
-        name = entry["name"]
-        slots = {"bias": 0, "amount": 1, "age": 2}
-        assert entry["slot"] == (
-            slots[name] if name in slots else client.decoder.slots.compute_slot(name)
-        )
-    assert len(only["top"]) == 20
-    assert len(client.ask("GET", "/weights?top=3").json()["classes"][0]["top"]) == 3
-
-
-def test_weights_of_several_classes_are_capped():
-    client = Client(**CASES["one_vs_rest"])
-    every = client.ask("GET", "/weights").json()
-    assert [entry["label"] for entry in every["classes"]] == client.model.labels.names
-    assert every["omitted_classes"] == 0
-    two = client.ask("GET", "/weights?classes=2").json()
-    assert (two["classes"], two["omitted_classes"]) == (every["classes"][:2], 1)
-
-
-def test_a_slot_without_a_name_and_one_with_two():
-    nameless = Client(max_feature_names=0).ask("GET", "/weights").json()["classes"][0]["top"]
-    assert {entry["name"] for entry in nameless if entry["slot"] > 2} == {None}
-    client = Client(features=BASE["features"] | {"bits": 2})
-    shared = [
-        entry
-        for entry in client.ask("GET", "/weights").json()["classes"][0]["top"]
-        if entry["slot"] > 2
-    ]
-    assert shared
-    assert all(len(entry["collides_with"]) == 1 for entry in shared)
-
-
-def test_a_fresh_model_has_no_weights():
-    (only,) = Client(events=False).ask("GET", "/weights").json()["classes"]
-    assert (only["top"], only["nonzero"], only["sparsity"], only["norm"]) == ([], 0, 1.0, 0.0)
-
-
-@pytest.mark.parametrize(
-    "query", ["top=0", "top=1001", "top=-1", "top=x", "top=", "top=1.5", "top=²", "classes=0"]
-)
-def test_numbers_beyond_the_bounds_are_refused(query):
-    assert check_error(Client().ask("GET", f"/weights?{query}"), 422) == "query"
-
-
-@settings(max_examples=100, derandomize=True, deadline=None)
-@given(
-    weights=st.lists(
-        st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.0, -3.0, 0.5]), min_size=1, max_size=40
-    ),
-    top=st.integers(1, 12),
-)
-def test_weights_are_summed_up_block_by_block(weights, top):
-    blocks = [np.array(weights[start : start + 7]) for start in range(0, len(weights), 7)]
-    told = summary(blocks, top, SlotNames(0, SlotTable([], 6, bias=True)))
-    sizes = sorted((abs(weight) for weight in weights if weight), reverse=True)
-    assert [abs(entry["weight"]) for entry in told["top"]] == sizes[:top]
-    assert len({entry["slot"] for entry in told["top"]}) == len(told["top"])
-    assert all(weights[entry["slot"]] == entry["weight"] for entry in told["top"])
-    assert (told["nonzero"], told["dimension"]) == (len(sizes), len(weights))
-    assert told["norm"] == pytest.approx(np.linalg.norm(weights))
-
-
-def test_weights_wait_for_each_other_and_nothing_waits_for_them(monkeypatch):
-    client = Client()
-    running, most, begun, gate = [], [], threading.Event(), threading.Event()
-
-    def slow(*asked):
-        running.append(1)
-        most.append(len(running))
-        begun.set()
-        gate.wait(10)
-        running.pop()
-        return weights_of(*asked)
-
-    monkeypatch.setattr("service.api.explain.weights_of", slow)
-
-    async def ask():
-        asking = [asyncio.create_task(client.send("GET", "/weights")) for _ in range(2)]
-        await asyncio.to_thread(begun.wait, 5)
-        predicted = await asyncio.wait_for(
-            client.send("POST", "/predict", {"features": {"amount": 1}}), 5
-        )
-        assert not any(task.done() for task in asking)
-        gate.set()
-        return [predicted, *await asyncio.gather(*asking)]
-
-    assert [reply.status_code for reply in asyncio.run(ask())] == [200] * 3
-    assert most == [1, 1]
-
-
-def test_the_lock_is_held_while_weights_are_copied_and_not_while_they_are_ranked(monkeypatch):
-    client = Client()
-    kind, held = type(client.model.learner), []
-    weights, partition = kind.weights, np.argpartition
-
-    def copied(*asked):
-        held.append(("copied", client.model.lock.mine))
-        return weights(*asked)
-
-    def ranked(*asked):
-        held.append(("ranked", client.model.lock.mine))
-        return partition(*asked)
-
-    monkeypatch.setattr(service.model.explain, "BLOCK", 1500)
-    monkeypatch.setattr(kind, "weights", copied)
-    monkeypatch.setattr(np, "argpartition", ranked)
-    assert client.ask("GET", "/weights").status_code == 200
-    assert held == [("copied", True), ("ranked", False)] * 3, "2^12 slots, bias and two columns"
 
 
 def test_learners_are_those_of_the_command(capsys):

@@ -3,7 +3,6 @@ is in store.
 """
 
 import json
-import threading
 
 import numpy as np
 import pytest
@@ -13,14 +12,19 @@ import service.model.explain
 from learners.batch import Batch
 from learners.kernel.tree_parser import flatten_tree
 from learners.registry import make
-from service.checkpoint.lineage import Lineage
 from service.client import Client as Caller
-from service.features.decoder import instance_with_names
-from service.model.explain import explain
-from service.sources.base import BEGINNING
 from tests.service.api.api_client import conforms
 from tests.service.api.serving import served
-from tests.service.model.explained_model import BASE, COLUMNS, GROW, Client, row
+from tests.service.model.explained_model import (
+    BASE,
+    COLUMNS,
+    GROW,
+    Client,
+    check_explanations_while_it_learns,
+    everything,
+    row,
+)
+from tests.waiting import HANG_SECONDS
 
 KERNEL = {"kind": "k-perceptron", "max_support": 30, "bias": "r2"}
 ONE_VS_REST = {"kind": "one_vs_rest", "max_classes": 3, "base": KERNEL}
@@ -189,44 +193,16 @@ def test_of_a_large_set_no_more_than_fifty_rows_are_told(monkeypatch):
 @every_case
 def test_explaining_and_weighing_change_no_bit(case):
     client = Client(**case)
-
-    def everything():
-        snapshot = client.model.snapshot(BEGINNING, Lineage(), whole=True)
-        return [(name, array.tobytes()) for name, array in snapshot.arrays.items()]
-
-    before = everything()
+    before = everything(client)
     client.explain(amount=3)
     for path in ("/weights?top=1000", "/status", "/metrics"):
         assert client.ask("GET", path).status_code == 200
-    assert everything() == before
+    assert everything(client) == before
 
 
 def test_an_explanation_is_of_the_state_that_answered():
-    """While another thread learns."""
     client = Client(learner=KERNEL | {"max_support": 3000}, events=False)
-    stop = threading.Event()
-
-    def learn():
-        n = 0
-        while not stop.is_set():
-            client.learn(
-                {
-                    "features": {"amount": 1 + n % 3, "kind": "ab"[n % 2]},
-                    "label": "xy"[n * 7 % 5 % 2],
-                }
-            )
-            n += 1
-
-    thread = threading.Thread(target=learn)
-    thread.start()
-    try:
-        named = instance_with_names(client.decoder, b'{"features": {"amount": 2, "kind": "a"}}')
-        for _ in range(300):
-            _, answer, explanation = explain(client.model, named)
-            assert total(explanation) == pytest.approx(answer.score, rel=1e-9, abs=1e-9)
-    finally:
-        stop.set()
-        thread.join()
+    check_explanations_while_it_learns(client, total, near=1e-9)
 
 
 def samples(client):
@@ -264,7 +240,7 @@ def test_a_model_with_weights_has_nothing_in_store():
 
 def test_the_typed_client_takes_it():
     client = Client(**CASES["one_vs_rest"])
-    with served(client.app) as address, Caller(f"http://{address}") as caller:
+    with served(client.app) as address, Caller(f"http://{address}", timeout=HANG_SECONDS) as caller:
         features = row(40, client.settings.features)
         explanation = caller.explain(features)["explanation"]
         assert total(explanation) == pytest.approx(caller.predict(features).score)

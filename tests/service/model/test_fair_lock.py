@@ -3,15 +3,28 @@ few at a time.
 """
 
 import threading
-import time
+from types import SimpleNamespace
 
 import pytest
 
 import service.model.scheduling
 from learners.learner import Learner
 from service.features.decoder import batch
-from service.model.scheduling import FairLock, SliceSizer
-from tests.service.model.monitored_model import ACTING, STREAM, built, everything, no_clock, records  # noqa: F401  # a fixture
+from service.model.scheduling import HOLD, FairLock, SliceSizer
+from tests.service.model.monitored_model import (
+    ACTING,
+    STREAM,
+    built,
+    everything,
+    no_clock,  # noqa: F401  # a fixture
+    records,
+)
+from tests.waiting import HANG_SECONDS, wait_for
+
+
+def wait_for_asker(lock):
+    """Called by who has the lock: until somebody waits for it."""
+    wait_for(lock._gate.locked, "somebody who waits")
 
 
 def test_who_has_it_may_take_it_again_and_others_wait_until_it_is_free():
@@ -25,11 +38,12 @@ def test_who_has_it_may_take_it_again_and_others_wait_until_it_is_free():
         assert lock.mine
         other = threading.Thread(target=take)
         other.start()
+        wait_for_asker(lock)
         with lock:
             assert lock.mine
         assert lock.mine
-        assert not got.wait(0.05)
-    assert got.wait(5)
+        assert not got.is_set()
+    assert got.wait(HANG_SECONDS)
     other.join()
     assert not lock.mine
 
@@ -52,18 +66,16 @@ def test_who_waits_is_not_overtaken_by_who_had_it_last():
     def work():
         while not stop.is_set():
             with lock:
-                time.sleep(0.002)
                 done.append(1)
+                wait_for(lambda: lock._gate.locked() or stop.is_set(), "somebody who waits")
 
     other = threading.Thread(target=work)
     other.start()
     try:
-        for _ in range(20):
-            time.sleep(0.003)
-            before = len(done)
+        for turn in range(1, 21):
+            wait_for(lambda turn=turn: len(done) == turn, "the other's next turn")
             with lock:
-                waited = len(done) - before
-            assert waited <= 2
+                assert len(done) == turn
     finally:
         stop.set()
         other.join()
@@ -114,24 +126,29 @@ def test_slow_rows_are_learned_few_at_a_time_and_that_changes_nothing_though_it_
 
 
 def test_an_answer_waits_for_a_few_slow_rows_and_not_for_all(monkeypatch):
-    model = built(ACTING)
+    """A row takes a millisecond, by a clock that only rows move."""
+    model, learned, over = built(ACTING), [], threading.Event()
     learn_rows = type(model.learner).learn_rows
 
     def slow(learner, state, X, y, *more):
-        time.sleep(0.001 * X.size)
+        learned.append(X.size)
+        wait_for(lambda: model.lock._gate.locked() or over.is_set(), "somebody who asks")
         return learn_rows(learner, state, X, y, *more)
 
+    clock = SimpleNamespace(perf_counter=lambda: 0.001 * sum(learned), time=lambda: 1.0)
+    monkeypatch.setattr(service.model.model, "time", clock)
     monkeypatch.setattr(type(model.learner), "learn_rows", slow)
     learning = threading.Thread(target=lambda: model.learn(STREAM[:600]))
     asked = [event._replace(label=None) for event in STREAM[:1]]
     learning.start()
-    time.sleep(0.1)  # the first stretch, of which nothing was known, is over
-    waits = []
-    while learning.is_alive():
-        began = time.perf_counter()
-        model.predict(batch(asked))
-        waits.append(time.perf_counter() - began)
-        time.sleep(0.005)
-    learning.join()
-    assert len(waits) > 20
-    assert sorted(waits)[len(waits) // 2] < 0.03, "600 rows take 0.6 s, and 64 of them 64 ms"
+    try:
+        for turn in range(1, 40):
+            wait_for(lambda turn=turn: len(learned) == turn, "the learner's next turn")
+            then = int(model.progress.events[0]) + learned[-1]
+            version, _ = model.predict(batch(asked))
+            assert version.version == then, "it waited for one turn"
+    finally:
+        over.set()
+        learning.join()
+    assert max(learned[1:]) == HOLD / 0.001, "of the first rows it is not known how slow they are"
+    assert sum(learned) == 600

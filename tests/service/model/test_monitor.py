@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import service.model.drift_actions
@@ -24,6 +24,7 @@ from service.model.alarms import KEPT, Alarm, Alarms, read_alarms
 from service.model.checkpoint_checks import MismatchError
 from service.model.drift_actions import STRETCH
 from service.model.model import Model
+from tests.examples import examples
 from tests.looped import looped
 from tests.service.model.monitored_model import (
     ACTING,
@@ -83,7 +84,7 @@ def test_a_feature_that_moved_is_named():
     assert model.monitor.scores()["inputs"] > model.monitor.scores()["labels"]
 
 
-@settings(max_examples=8, derandomize=True, deadline=None)
+@examples(8)
 @given(st.lists(st.integers(1, 700), min_size=1, max_size=8))
 def test_how_events_are_batched_does_not_matter_though_it_acts(sizes):
     whole, cut = built(ACTING), built(ACTING)
@@ -256,7 +257,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("values", "words"), WRONG.values(), ids=WRONG)
+@looped(("values", "words"), WRONG.values(), ids=WRONG)
 def test_settings_that_cannot_be(values, words):
     with pytest.raises(ValueError, match=words):
         Drift(**values)

@@ -6,12 +6,11 @@ import asyncio
 import socket
 import struct
 
-import pytest
-
 from service.config.settings import Api
 from service.model.scheduling import RequestGate
 from service.server.in_flight import InFlightLimit
 from service.server.server import bound, make_server
+from tests.waiting import wait_for
 
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n"
 ASKED = HEAD + b"body"
@@ -35,11 +34,7 @@ class App:
 
 
 async def until(condition):
-    for _ in range(500):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    pytest.fail("it never came to be")
+    await asyncio.to_thread(wait_for, condition, "what is expected")
 
 
 async def scenario():

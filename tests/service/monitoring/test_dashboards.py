@@ -56,7 +56,7 @@ def test_there_are_the_four_dashboards():
     assert {board["uid"] for board in boards().values()} == {f"onepass-{name}" for name in TITLES}
 
 
-@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+@looped("path", DASHBOARDS, ids=lambda path: path.stem)
 def test_dashboard_is_whole(path: Path):
     board = Board.model_validate_json(path.read_text(encoding="utf-8"))
     assert [
@@ -77,7 +77,7 @@ def test_dashboard_is_whole(path: Path):
     assert len(titles) == len(set(titles))
 
 
-@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+@looped("path", DASHBOARDS, ids=lambda path: path.stem)
 def test_panels_fill_the_grid(path: Path):
     places = [
         panel.grid_pos
@@ -92,14 +92,14 @@ def test_panels_fill_the_grid(path: Path):
     assert wide == 24
 
 
-@pytest.mark.parametrize(
-    "panel",
-    [
-        pytest.param(Panel.model_validate(panel), id=f"{name}: {panel['title']}")
-        for name, board in boards().items()
-        for panel in board["panels"]
-    ],
-)
+PANELS = {
+    f"{name}: {panel['title']}": Panel.model_validate(panel)
+    for name, board in boards().items()
+    for panel in board["panels"]
+}
+
+
+@looped("panel", PANELS.values(), PANELS)
 def test_panel_says_what_it_shows(panel: Panel):
     defaults = panel.field_config.defaults
     assert defaults.unit in UNITS or defaults.unit.startswith("suffix:")
@@ -182,7 +182,7 @@ def test_alert_is_seen_to_fire_and_not_to_fire(name: str):
         assert all(f'{label}="' in labels for labels in fired)
 
 
-@pytest.mark.parametrize(
+@looped(
     "arguments",
     [
         ("check", "config", DEPLOY / "prometheus" / "prometheus.yml"),

@@ -6,7 +6,7 @@ import time
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
@@ -19,6 +19,7 @@ from service.model.results import LearnResult
 from service.monitoring.metrics import PARTITIONS, Metrics
 from service.monitoring.status import quality_of
 from service.sources.base import BEGINNING
+from tests.examples import examples
 from tests.service.monitoring.scraped_model import Scraped
 
 GROW = Label(classes="grow", max_classes=4)
@@ -224,7 +225,7 @@ FEED = st.lists(
     [("pa1", Label()), ({"kind": "one_vs_rest", "max_classes": 4, "base": "pa1"}, GROW)],
     ids=["binary", "grow"],
 )
-@settings(max_examples=50, derandomize=True, deadline=None)
+@examples(50)
 @given(feeds=st.lists(FEED, min_size=1, max_size=4))
 def test_no_event_makes_a_series(learner, label, feeds):
     scraped = Scraped(learner, label)

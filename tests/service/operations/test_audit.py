@@ -1,9 +1,6 @@
 """`onepass audit`: it rebuilds a checkpoint's model from its log, or says why it cannot."""
 
 import json
-import os
-import subprocess
-import sys
 import warnings
 from contextlib import closing
 
@@ -15,7 +12,8 @@ from service.checkpoint import lineage as lineage_module
 from service.checkpoint.lineage import Frozen
 from service.sources import create_log, open_sink
 from service.sources.base import Entry
-from tests.service.operations.checkpoint_history import World, asked, events
+from tests.service.cli.command_line import asked
+from tests.service.operations.checkpoint_history import World, events, learned
 
 with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
     from kafka import KafkaAdminClient, TopicPartition
@@ -142,19 +140,6 @@ def test_what_cannot_be(world, capsys, tmp_path):
         assert replayed(capsys, world, status=status).count("\n") == 1
 
 
-def learned(world):
-    """By the command itself, to the end that the log has now."""
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("ONEPASS_STORE")
-    }
-    line = [sys.executable, "-m", "service", "learn", "--until-end", "--config", str(world.config)]
-    done = subprocess.run(
-        line, env=environment, capture_output=True, text=True, timeout=90, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 def reconfigured(tmp_path, redis_url, source):
     with closing(World(tmp_path, redis_url)) as world:
         values = world.values | {
@@ -172,7 +157,7 @@ def test_a_redis_stream(tmp_path, redis_url, capsys):
         for half in (events(150), events(250)):
             for line in half:
                 client.xadd("events", {"value": line})
-            status = learned(world)
+            status = learned(capsys, world.config)
         out = json.loads(replayed(capsys, world, "--json"))
         assert out["identical"]
         assert out["records"] == 400
@@ -191,7 +176,7 @@ def test_a_topic_of_several_partitions(tmp_path, redis_url, kafka, make_topic, c
     for half in (events(200), events(400)):
         with closing(open_sink(url)) as sink:
             sink.append([Entry(line.encode(), str(n % 17).encode()) for n, line in enumerate(half)])
-        status = learned(world)
+        status = learned(capsys, world.config)
     out = json.loads(replayed(capsys, world, "--json"))
     assert out["identical"]
     assert out["records"] == 600
@@ -223,7 +208,7 @@ def test_a_topic_that_was_made_anew(tmp_path, redis_url, kafka, make_topic, caps
     world = reconfigured(tmp_path, redis_url, url)
     with closing(open_sink(url)) as sink:
         sink.append([Entry(line.encode()) for line in events(100)])
-    learned(world)
+    learned(capsys, world.config)
     topic = url.rpartition("/")[2]
     with KafkaAdminClient(bootstrap_servers=kafka.bootstrap) as admin:
         admin.delete_topics([topic])
@@ -241,7 +226,7 @@ def test_a_stream_that_was_made_anew(tmp_path, redis_url, capsys):
     with Redis.from_url(redis_url) as client:
         for line in events(100):
             client.xadd("events", {"value": line})
-        learned(world)
+        learned(capsys, world.config)
         client.delete("events")
         client.xadd("events", {"value": "x"}, id="1-1")
         assert "it is another stream" in replayed(capsys, world, status=3)

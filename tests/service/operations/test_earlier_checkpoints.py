@@ -20,7 +20,7 @@ from service.features.decoder import Decoder, Event
 from service.features.reject import Reject
 from service.model.model import Model
 from service.storage import RedisStore
-from tests.service.operations.checkpoint_history import asked
+from tests.service.cli.command_line import asked
 
 EARLIER = Path(__file__).parents[1] / "golden" / "earlier"
 LEARNED = 720

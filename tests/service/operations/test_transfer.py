@@ -17,7 +17,8 @@ from service.checkpoint.snapshot import Snapshot, UnwritableSnapshotError, encod
 from service.config.settings import Backup
 from service.sources.base import Bookmark
 from service.storage.file_backup import FileBackup
-from tests.service.operations.checkpoint_history import World, asked
+from tests.service.cli.command_line import asked
+from tests.service.operations.checkpoint_history import World
 
 
 @pytest.fixture

@@ -217,6 +217,7 @@ def test_a_bucket_never_gives_more_than_burst_and_rate(rate, burst, waits):
         now += wait
         while (left := bucket.take(now)) == 0.0:
             given_out += 1
+            # Tokens are summed wait by wait; a rounding of each could give one a little early.
             assert given_out <= burst + rate * now + 1e-6 * (1 + rate * now)
         assert left > 0
     at = now + left * (1 + 1e-9) + 1e-6

@@ -11,10 +11,11 @@ from service.config.settings import Api
 from service.errors import SettingsError
 from service.server.api_keys import digest_of, new_key
 from service.server.server import _tls_context, bound
+from tests.looped import looped
 from tests.service.api.api_client import Client
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.5.0.1", "::1"])
+@looped("host", ["127.0.0.1", "localhost", "127.5.0.1", "::1"])
 def test_the_loopback_needs_no_key(host):
     try:
         bound(host, 0, open_to_others=False).close()

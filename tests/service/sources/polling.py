@@ -1,29 +1,33 @@
 """Records polled from a source until there are enough."""
 
-import time
-
-SECONDS = 20
+from tests.waiting import wait_for
 
 
 def take(source, count, most=7):
     """The next `count` records, polled `most` at a time."""
-    deadline = time.monotonic() + SECONDS
     records = []
-    while len(records) < count:
-        assert time.monotonic() < deadline, f"{len(records)} of {count} records"
-        batch = source.poll(0.2, min(most, count - len(records)))
-        assert len(batch) <= most
-        records += batch
+
+    def enough():
+        if len(records) < count:
+            batch = source.poll(0.2, min(most, count - len(records)))
+            assert len(batch) <= most
+            records.extend(batch)
+        return len(records) >= count
+
+    wait_for(enough, f"{count} records")
     return records
 
 
 def finish(source):
     """All records up to the end that `until_end` has set."""
-    deadline = time.monotonic() + SECONDS
     records = []
-    while not source.at_end:
-        assert time.monotonic() < deadline, "not exhausted"
-        records += source.poll(0.2, 7)
+
+    def ended():
+        if not source.at_end:
+            records.extend(source.poll(0.2, 7))
+        return source.at_end
+
+    wait_for(ended, "the end")
     assert source.poll(0, 7) == []
     return records
 

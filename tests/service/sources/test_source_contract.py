@@ -2,7 +2,7 @@
 
 import random
 import re
-import time
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from redis import Redis
 
 from service.sources import open_sink, open_source
 from service.sources.base import BEGINNING, Bookmark, Entry, Options, SourceLostError
+from service.sources.kafka.group_offsets import GroupOffsetPublisher
 from tests.service.sources.polling import finish, take, values
 
 RANDOM = random.Random(5)
@@ -129,9 +130,11 @@ def test_after_of_every_record_is_a_place_to_go_on(log):
 
 def test_empty_log_is_no_error(log):
     with log.open() as source:
-        began = time.monotonic()
         assert source.poll(0.3, 10) == []
-        assert time.monotonic() - began < 2
+        for _ in range(
+            1_000
+        ):  # one that paused for a time of its own would run into the hang limit
+            assert source.poll(0, 10) == []
         assert source.lag() == {"0": 0}
         end = source.stop_at_end()
         assert end == source.bookmark().positions
@@ -209,15 +212,19 @@ def test_only_one_partition(log):
         pass
 
 
-def test_settled_positions_disturb_nothing(log):
-    log.append(log.values[:8])
-    with log.open(group="watchers") as source:
-        first = take(source, 4)
-        began = time.monotonic()
-        for _ in range(20):
-            source.checkpointed(source.bookmark().positions)
-        assert time.monotonic() - began < 2
-        assert values(first + take(source, 4)) == log.values[:8]
+def test_settled_positions_disturb_nothing(log, monkeypatch):
+    """Not even when they are never confirmed."""
+    answer = threading.Event()
+    monkeypatch.setattr(GroupOffsetPublisher, "_commit_until_error", lambda *_: answer.wait())
+    try:
+        log.append(log.values[:8])
+        with log.open(group="watchers") as source:
+            first = take(source, 4)
+            for _ in range(20):
+                source.checkpointed(source.bookmark().positions)
+            assert values(first + take(source, 4)) == log.values[:8]
+    finally:
+        answer.set()
 
 
 def test_lag_is_the_number_of_records_to_come(log):

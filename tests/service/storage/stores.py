@@ -10,11 +10,12 @@ from redis import Redis
 
 from service.checkpoint.lineage import Lineage
 from service.checkpoint.snapshot import Snapshot, encode
-from service.checkpoint.store import Manifest
-from service.config.settings import CheckpointSettings, StoreSettings
+from service.checkpoint.store import Acquired, Manifest
+from service.config.settings import LONGEST_LEASE_SECONDS, CheckpointSettings, StoreSettings
 from service.sources.base import Bookmark
 from service.storage import RedisStore
 from service.storage.manifests import parse_entry as open_entry
+from tests.waiting import wait_for
 
 SIZE = 64
 MIB = 1024 * 1024
@@ -43,6 +44,8 @@ def delta(events: int, changed: dict[int, float]) -> Snapshot:
 
 
 def made(url: str, *, name: str = "m", **settings) -> RedisStore:
+    """Its lease lasts so long that no busy machine loses it."""
+    settings = {"lease_seconds": LONGEST_LEASE_SECONDS} | settings
     retention = {key: settings.pop(key) for key in ("keep", "keep_levels") if key in settings}
     return RedisStore(StoreSettings(url=url, **settings), name, CheckpointSettings(**retention))
 
@@ -56,14 +59,25 @@ def opened(url: str, **settings) -> RedisStore:
 
 def take_over(client: Redis, url: str, **settings) -> RedisStore:
     """As if the lease of whoever learns had run out."""
-    client.delete("{m:m}:lease")
-    return opened(url, **settings)
+    store = made(url, **settings)
+
+    def taken() -> bool:  # whoever learns may renew its lease in between
+        client.delete("{m:m}:lease")
+        return store.acquire() is not Acquired.HELD_ELSEWHERE
+
+    wait_for(taken, "the lease")
+    store.load()
+    return store
+
+
+def stop_renewing(store: RedisStore) -> None:
+    store._lease._stop.set()
+    store._lease._thread.join()
 
 
 def abandon(store: RedisStore) -> None:
     """The end of a process that was killed: its lease stays."""
-    store._lease._stop.set()
-    store._lease._thread.join()
+    stop_renewing(store)
     store._keyspace.close()
 
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from service.checkpoint.snapshot import decode, encode
 from service.checkpoint.store import CorruptCheckpointError
 from service.storage import file_backup as module
+from tests.looped import check_each
 from tests.service.storage.backups import HISTORY, SEGMENTS, folder_of, saved, snapshot
 
 
@@ -128,9 +130,18 @@ class Died(BaseException):
 @pytest.mark.parametrize(
     "error", [OSError(errno.EIO, "broken disk"), Died()], ids=["error", "death"]
 )
-@pytest.mark.parametrize("turn", range(1, 30))
-def test_a_failure_at_any_step_leaves_whole_files(tmp_path, monkeypatch, turn, error):
-    backup = folder_of(tmp_path, keep=2)
+def test_a_failure_at_any_step_leaves_whole_files(tmp_path, monkeypatch, error):
+    check_each(
+        (
+            f"step {turn}",
+            partial(check_failure_at, tmp_path / str(turn), monkeypatch, turn, error),
+        )
+        for turn in range(1, 30)
+    )
+
+
+def check_failure_at(folder, monkeypatch, turn, error):
+    backup = folder_of(folder, keep=2)
     saved(backup, 1, 2)
     with monkeypatch.context() as patch:
         calls = failing_at(patch, turn, error)
@@ -141,15 +152,15 @@ def test_a_failure_at_any_step_leaves_whole_files(tmp_path, monkeypatch, turn, e
             outcome = failure
         # The step itself failed, or there were fewer steps.
         assert (outcome is error) == (len(calls) >= turn)
-    check_whole(tmp_path)
-    generation, found = folder_of(tmp_path).newest()
+    check_whole(folder)
+    generation, found = folder_of(folder).newest()
     assert generation == found.events
     assert generation in {2, 3}
     assert generation == 3 or outcome is not None
-    saved(folder_of(tmp_path, keep=2), 4, segments=SEGMENTS)
-    assert not list(tmp_path.glob("*.part")), "what a dead process left is swept"
-    assert folder_of(tmp_path).newest()[0] == 4
-    assert folder_of(tmp_path).segment(next(iter(SEGMENTS))) == HISTORY
+    saved(folder_of(folder, keep=2), 4, segments=SEGMENTS)
+    assert not list(folder.glob("*.part")), "what a dead process left is swept"
+    assert folder_of(folder).newest()[0] == 4
+    assert folder_of(folder).segment(next(iter(SEGMENTS))) == HISTORY
 
 
 KILLED = """

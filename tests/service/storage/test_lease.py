@@ -8,10 +8,13 @@ from contextlib import closing
 import pytest
 from redis import Redis
 
+from service import failpoints
 from service.checkpoint.store import Acquired, FencedError
+from service.config.settings import LONGEST_LEASE_SECONDS
 from service.embedded.process import free_port
 from service.embedded.redis import redis_server
-from service.failpoints import arm
+from service.storage.connection import Server
+from service.storage.lease import LONGEST_WAIT
 from tests.service.storage.stores import (
     Broken,
     abandon,
@@ -24,11 +27,24 @@ from tests.service.storage.stores import (
     take_over,
     whole,
 )
+from tests.waiting import wait_for
 
-LEASE = 0.45
-"""Renewed each 0.15 seconds."""
-AGES = 10.0
-"""In seconds, for what takes less than one unless the machine stands still."""
+KEY = "{m:m}:lease"
+LEASE = LONGEST_LEASE_SECONDS
+OWN = 0.9 * LEASE
+"""How long it lasts by the learner's own clock."""
+
+
+class Clock:
+    """Stands for the module `time`: it goes on when a test says so."""
+
+    time = staticmethod(time.time)
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def monotonic(self):
+        return self.now
 
 
 @pytest.fixture
@@ -37,13 +53,23 @@ def client(redis_url):
         yield client
 
 
-def within(seconds: float, true) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if true():
-            return True
-        time.sleep(0.01)
-    return False
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("service.storage.lease.time", clock)
+    monkeypatch.setattr("service.storage.redis_store.time", clock)
+    return clock
+
+
+@pytest.fixture
+def often(monkeypatch):
+    """The lease lasts for minutes, and yet it is renewed fifty times a second."""
+    monkeypatch.setattr("service.storage.lease.LOOK_SECONDS", 0.02)
+
+
+def wait_for_renewal(store, clock):
+    """One that was sent at this time."""
+    wait_for(lambda: store._lease._until == clock.now + OWN, "a renewal")
 
 
 def restored(client: Redis, dumped: dict[str, bytes]) -> None:
@@ -69,25 +95,32 @@ def test_a_second_learner_waits_and_touches_nothing(redis_url, client):
         assert second.load().snapshot.events == 2
 
 
-def test_the_lease_is_renewed_while_the_learner_lives(redis_url, client):
-    with (
-        closing(opened(redis_url, lease_seconds=3 * LEASE)) as store,
-        closing(made(redis_url)) as other,
-    ):
+@pytest.mark.usefixtures("often")
+def test_the_lease_is_renewed_while_the_learner_lives(redis_url, client, clock):
+    with closing(opened(redis_url)) as store, closing(made(redis_url)) as other:
         for _ in range(20):
-            time.sleep(0.1)
+            client.pexpire(KEY, 100_000)
+            clock.now += 0.8 * LEASE
             assert store.held
+            wait_for_renewal(store, clock)
+            assert client.pttl(KEY) > 100_000
             assert other.acquire() is Acquired.HELD_ELSEWHERE
         abandon(store)
-        assert within(AGES, lambda: not store.held)
-        assert within(AGES, lambda: other.acquire() is Acquired.STALE)
+        clock.now += 0.99 * OWN
+        assert store.held
+        clock.now += 0.02 * OWN
         assert not store.held
-    assert client.get("{m:m}:lease") is None, "the other one gave it back"
+        assert 0 < client.pttl(KEY) <= LEASE * 1000, "it ends by itself"
+        client.pexpire(KEY, 1)
+        wait_for(lambda: other.acquire() is Acquired.STALE, "the end of the lease")
+        assert not store.held
+    assert client.get(KEY) is None, "the other one gave it back"
 
 
 def test_held_ends_before_the_lease_does(redis_url, client):
+    """By both clocks as they really are; that the lease is short only makes it end soon."""
     for _ in range(5):
-        with closing(opened(redis_url, lease_seconds=LEASE)) as store:
+        with closing(opened(redis_url, lease_seconds=0.3)) as store:
             abandon(store)
             held = True
             while held:
@@ -97,18 +130,20 @@ def test_held_ends_before_the_lease_does(redis_url, client):
         client.flushdb()
 
 
+@pytest.mark.usefixtures("often")
 def test_a_lease_that_merely_ran_out_is_taken_again(redis_url, client):
-    with closing(opened(redis_url, lease_seconds=LEASE)) as store:
-        client.delete("{m:m}:lease")
-        assert within(AGES, lambda: client.exists("{m:m}:lease"))
+    with closing(opened(redis_url)) as store:
+        client.delete(KEY)
+        wait_for(lambda: client.exists(KEY), "the lease again")
         assert not store.disturbed
         assert store.save(whole(1)).generation == 1
 
 
+@pytest.mark.usefixtures("often")
 def test_renewal_sees_another_learner(redis_url, client):
-    with closing(opened(redis_url, lease_seconds=LEASE)) as store:
+    with closing(opened(redis_url)) as store:
         with closing(take_over(client, redis_url)):
-            assert within(AGES, lambda: store.disturbed)
+            wait_for(lambda: store.disturbed, "that it sees the other")
         assert store.acquire() is Acquired.CURRENT, "the other one wrote nothing"
         assert not store.disturbed
 
@@ -120,40 +155,50 @@ def test_a_lease_given_back_is_only_ones_own(redis_url, client):
         assert client.exists("{m:m}:lease")
 
 
-def test_failing_renewals_end_held_and_come_back(tmp_path):
-    with (
-        redis_server(tmp_path) as server,
-        closing(opened(server.url, lease_seconds=LEASE)) as store,
-    ):
+@pytest.mark.usefixtures("often")
+def test_failing_renewals_end_held_and_come_back(tmp_path, clock):
+    with redis_server(tmp_path) as server, closing(opened(server.url)) as store:
         store.save(whole(1))
         server.kill()
-        assert within(AGES, lambda: not store.held)
+        tried, renew = [], store._lease.renew
+        store._lease.renew = lambda: tried.append(renew())
+        clock.now += 1.01 * OWN
+        wait_for(lambda: len(tried) >= 3, "renewals that fail")
+        assert not store.held
         assert not store.disturbed
         server.start()
-        assert within(AGES, lambda: store.held), "the token is still ours, so the lease is too"
+        wait_for(lambda: store.held, "the lease: the token is still ours, so the lease is too")
         assert store.save(whole(2)).generation == 2
 
 
-def test_a_failed_renewal_does_not_end_the_thread(redis_url):
-    arm("before_renew:raise@1")
+@pytest.mark.usefixtures("often")
+def test_a_failed_renewal_does_not_end_the_thread(redis_url, clock):
+    failpoints.arm("before_renew:raise@1")
     try:
-        with closing(opened(redis_url, lease_seconds=LEASE)) as store:
-            time.sleep(3 * LEASE)
-            assert within(AGES, lambda: store.held)
+        with closing(opened(redis_url)) as store:
+            clock.now += 0.8 * LEASE
+            wait_for_renewal(store, clock)
+            assert failpoints._reached["before_renew"] > 1, "the first one failed"
     finally:
-        arm("")
+        failpoints.arm("")
 
 
-def test_closing_without_a_redis_is_quick():
+def test_closing_without_a_redis_tries_once(monkeypatch):
+    asked, client = [], Server.client
+
+    def noted(server, seconds, retries):
+        asked.append((seconds, retries))
+        return client(server, seconds, retries)
+
+    monkeypatch.setattr(Server, "client", noted)
     store = made(f"redis://127.0.0.1:{free_port()}/0")
-    store._lease.hold("1:x", time.monotonic())
-    started = time.monotonic()
+    store._lease.hold("1:x", time.time())
     store.close()
-    assert time.monotonic() - started < 1
+    assert asked == [(LONGEST_WAIT, 0)]
 
 
 def test_a_store_that_lost_everything_is_written_again(redis_url, client):
-    with closing(opened(redis_url, lease_seconds=LEASE)) as store:
+    with closing(opened(redis_url)) as store:
         for n in range(3):
             store.save(whole(n))
         client.flushdb()
@@ -243,19 +288,18 @@ def test_a_garbled_token_is_no_obstacle(redis_url, client):
         assert store.save(whole(1)).generation == 1
 
 
+@pytest.mark.usefixtures("often")
 def test_a_freeze_is_seen_and_what_was_learned_since_is_let_go(redis_url):
-    with (
-        closing(opened(redis_url, lease_seconds=LEASE)) as store,
-        closing(made(redis_url)) as operator,
-    ):
+    with closing(opened(redis_url)) as store, closing(made(redis_url)) as operator:
         store.save(whole(1))
+        before = time.time()
         word = operator.freeze()
         assert word.generation == 1
-        assert time.time() - 5 < word.since <= time.time()
+        assert before <= word.since <= time.time()
         assert operator.freeze() == word, "said twice it is the same"
         with pytest.raises(FencedError):
             store.save(whole(2))
-        assert within(AGES, lambda: store.frozen == word)
+        wait_for(lambda: store.frozen == word, "that it sees the freeze")
         assert store.held, "the lease is not touched"
         assert store.acquire() is Acquired.STALE
         assert store.load().snapshot.events == 1
@@ -263,7 +307,7 @@ def test_a_freeze_is_seen_and_what_was_learned_since_is_let_go(redis_url):
         assert operator.frozen == word, "a replica sees it too"
         assert operator.unfreeze() == word
         assert operator.unfreeze() is None
-        assert within(AGES, lambda: store.frozen is None)
+        wait_for(lambda: store.frozen is None, "that it sees the end of the freeze")
         assert not store.disturbed
         assert store.save(whole(3)).generation == 2
 

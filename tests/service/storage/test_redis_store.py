@@ -5,6 +5,7 @@ acknowledged.
 import threading
 import time
 from contextlib import closing
+from functools import partial
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ from tests.service.storage.stores import (
     take_over,
     whole,
 )
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -160,6 +162,10 @@ def test_without_acquiring_and_loading_nothing_is_written(redis_url, client):
         assert manifests(client) == []
 
 
+def has_saved(client, number):
+    return any(manifest.events // 1000 == number for manifest in manifests(client))
+
+
 def test_learners_that_race_leave_one_line_of_generations(redis_url, client):
     """Each in turn is fenced by the next; no generation is written twice and none is skipped."""
 
@@ -172,9 +178,9 @@ def test_learners_that_race_leave_one_line_of_generations(redis_url, client):
                 pass
 
     threads = [threading.Thread(target=learner, args=(number,)) for number in range(4)]
-    for thread in threads:
+    for number, thread in enumerate(threads):
         thread.start()
-        time.sleep(0.02)
+        wait_for(partial(has_saved, client, number), "a generation of the new one")
     for thread in threads:
         thread.join()
     kept = manifests(client)

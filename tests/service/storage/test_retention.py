@@ -1,11 +1,12 @@
 """Which generations stay: few, none wanted again, and some from long ago."""
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from service.storage.manifests import is_retained
+from tests.examples import examples
 
-some = settings(max_examples=200, derandomize=True, deadline=None)
+some = examples(200)
 keeps = st.integers(1, 20)
 levels = st.integers(0, 6)
 

@@ -2,7 +2,6 @@
 what is needed.
 """
 
-import time
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -19,21 +18,13 @@ from service.sources import open_source
 from service.sources.base import SourceLostError
 from tests.service.storage.redis_processes import PLAIN, certificates, running
 from tests.service.storage.stores import delta, made, opened, same, take_over, whole
-
-
-def within(seconds: float, true) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if true():
-            return True
-        time.sleep(0.05)
-    return False
+from tests.waiting import HANG_SECONDS, wait_for
 
 
 def lived(url: str, **settings) -> None:
     """A life with everything that speaks with Redis."""
     with (
-        closing(opened(url, lease_seconds=3.0, **settings)) as store,
+        closing(opened(url, **settings)) as store,
         closing(made(url, **settings)) as other,
     ):
         weights = np.random.default_rng(1).random(400_000)
@@ -76,7 +67,7 @@ def cluster(tmp_path):
                 "--cluster-enabled",
                 "yes",
                 "--cluster-node-timeout",
-                "2000",
+                "60000",  # or a busy machine makes them take each other for dead
             ]
             stack.enter_context(running(tmp_path / str(number), port, *options))
             clients.append((port, stack.enter_context(Redis(port=port))))
@@ -86,12 +77,12 @@ def cluster(tmp_path):
             client.execute_command("CLUSTER", "ADDSLOTS", *slots)
             client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
             client.execute_command("CLUSTER", "MEET", HOST, clients[0][0])
-        assert within(
-            20,
+        wait_for(
             lambda: all(
                 b"cluster_state:ok" in raw and b"cluster_known_nodes:3" in raw
                 for raw in (cluster_info(client) for _, client in clients)
             ),
+            "the cluster",
         )
         yield [port for port, _ in clients]
 
@@ -124,56 +115,64 @@ def sentinel_options(folder: Path, port: int, master: int) -> str:
     file = folder.parent / f"{folder.name}.conf"
     file.write_text(
         f"port {port}\nsentinel monitor main {HOST} {master} 2\nsentinel down-after-milliseconds"
-        " main 500\nsentinel failover-timeout main 3000\n"
+        " main 60000\nsentinel failover-timeout main 3000\n"
     )
     return str(file)
+
+
+def start_watched(stack: ExitStack, tmp_path: Path, ports: list[int]):
+    """A master, its replica and the sentinels that watch them; gives the master."""
+    master = stack.enter_context(running(tmp_path / "master", ports[0], "--port", str(ports[0])))
+    follow = ["--replicaof", HOST, str(ports[0])]
+    stack.enter_context(running(tmp_path / "replica", ports[1], "--port", str(ports[1]), *follow))
+    for number, port in enumerate(ports[2:]):
+        folder = tmp_path / f"sentinel{number}"
+        options = [sentinel_options(folder, port, ports[0]), "--sentinel"]
+        stack.enter_context(running(folder, port, *options, ready=b"+monitor"))
+    return master
+
+
+def know_each_other(sentinels: list[Redis]) -> bool:
+    states = [sentinel.sentinel_master("main") for sentinel in sentinels]
+    return all(
+        int(state["num-other-sentinels"]) == 2 and int(state["num-slaves"]) == 1 for state in states
+    )
+
+
+def goes_on(store, first: int) -> bool:
+    """Whether it saves a generation after the first, with its lease taken again."""
+    try:
+        if store.disturbed and store.acquire() is not Acquired.CURRENT:
+            return False
+        return store.save(whole(3)).generation >= first + 1
+    except (StoreUnavailableError, FencedError):
+        return False
 
 
 def test_sentinels_and_a_failover(tmp_path):
     ports = [free_port() for _ in range(5)]
     with ExitStack() as stack:
-        master = stack.enter_context(
-            running(tmp_path / "master", ports[0], "--port", str(ports[0]))
-        )
-        follow = ["--replicaof", HOST, str(ports[0])]
-        stack.enter_context(
-            running(tmp_path / "replica", ports[1], "--port", str(ports[1]), *follow)
-        )
-        for number, port in enumerate(ports[2:]):
-            folder = tmp_path / f"sentinel{number}"
-            options = [sentinel_options(folder, port, ports[0]), "--sentinel"]
-            stack.enter_context(running(folder, port, *options, ready=b"+monitor"))
+        master = start_watched(stack, tmp_path, ports)
         replica = stack.enter_context(Redis(port=ports[1]))
-        assert within(10, lambda: replica.info("replication")["master_link_status"] == "up")
+        wait_for(lambda: replica.info("replication")["master_link_status"] == "up", "the replica")
         url = f"redis+sentinel://{','.join(f'{HOST}:{port}' for port in ports[2:])}/main/0"
         lived(url)
-        asked = stack.enter_context(Redis(port=ports[2]))
-
-        def known() -> bool:
-            state = asked.sentinel_master("main")
-            return int(state["num-other-sentinels"]) == 2 and int(state["num-slaves"]) == 1
-
-        assert within(15, known)
-        with closing(opened(url, lease_seconds=1.0)) as store:
+        asked = [stack.enter_context(Redis(port=port)) for port in ports[2:]]
+        wait_for(lambda: know_each_other(asked), "that the sentinels know each other")
+        with closing(opened(url)) as store:
             first = store.save(whole(1)).generation
-            assert within(
-                5, lambda: replica.lrange("{m:m}:head", 0, 0) and store.newest() is not None
-            )
-            time.sleep(0.2)  # the replica has it
+            with Redis(port=ports[0]) as writer:
+                writer.set("after", "all of it")
+                assert writer.wait(1, HANG_SECONDS * 1000) == 1, "the replica has it"
+            for sentinel in asked:  # only now, or a busy machine makes a failover of its own
+                sentinel.sentinel_set("main", "down-after-milliseconds", 500)
             master.kill()
             with pytest.raises(StoreUnavailableError):
                 store.save(whole(2))
-
-            def goes_on() -> bool:
-                try:
-                    if store.disturbed and store.acquire() is not Acquired.CURRENT:
-                        return False
-                    return store.save(whole(3)).generation >= first + 1
-                except (StoreUnavailableError, FencedError):
-                    return False
-
-            assert within(20, goes_on)
-            assert within(3, lambda: store.held)
+            wait_for(lambda: goes_on(store, first), "the failover", 2 * HANG_SECONDS)
+            held_until = store._lease._until
+            wait_for(lambda: store._lease._until > held_until, "a renewal at the new master")
+            assert store.held
             assert store.load().snapshot.events == 3
         assert replica.info("replication")["role"] == "master"
 
@@ -300,10 +299,10 @@ def test_redis_7_tells_that_a_stream_was_trimmed_past_the_position(tmp_path, sys
 def test_a_server_that_restarts_empty_and_one_in_a_database_of_its_own(tmp_path):
     with redis_server(tmp_path / "a", appendonly=False) as server:
         url = server.url.replace("/0", "/5")
-        with closing(opened(url, lease_seconds=0.5)) as store:
+        with closing(opened(url)) as store:
             store.save(whole(1))
             server.kill()
             server.start()
-            assert within(5, lambda: store.disturbed)
+            wait_for(lambda: store.disturbed, "that it sees the loss")
             assert store.acquire() is Acquired.CURRENT
             assert store.save(whole(2)).generation == 2

@@ -7,11 +7,13 @@ from functools import cache
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 from tritonclient.utils import InferenceServerException
 
 from service.features.decoder import Decoder
+from tests.examples import examples
+from tests.looped import looped
 from tests.service.api.api_client import CANARY, Client
 from tests.service.api.serving import served
 
@@ -97,10 +99,10 @@ def test_what_a_client_asks_first(asked):
         client.health.ready = True
 
 
-@pytest.mark.parametrize("binary_in", [True, False])
-@pytest.mark.parametrize("binary_out", [True, False, None])
-@pytest.mark.parametrize("form", ["features", "instances"])
-@pytest.mark.parametrize("version", ["", "7"])
+@looped("binary_in", [True, False])
+@looped("binary_out", [True, False, None])
+@looped("form", ["features", "instances"])
+@looped("version", ["", "7"])
 def test_a_client_hears_what_predict_answers(asked, binary_in, binary_out, form, version):
     client, remote = asked
     alone = predicted(client, ROWS)
@@ -139,10 +141,8 @@ def test_a_client_hears_what_predict_answers(asked, binary_in, binary_out, form,
         assert [output["name"] for output in told["outputs"]] == names
 
 
-@pytest.mark.parametrize(
-    ("kind", "dtype"), [("FP32", np.float32), ("INT32", np.int32), ("INT64", np.int64)]
-)
-@pytest.mark.parametrize("binary", [True, False])
+@looped(("kind", "dtype"), [("FP32", np.float32), ("INT32", np.int32), ("INT64", np.int64)])
+@looped("binary", [True, False])
 def test_numbers_of_every_datatype(asked, kind, dtype, binary):
     client, remote = asked
     rows = (
@@ -233,12 +233,12 @@ def check_protocol_error(reply, status):
     assert document["error"]
 
 
-@pytest.mark.parametrize("document", WRONG.values(), ids=WRONG)
+@looped("document", WRONG.values(), ids=WRONG)
 def test_wrong_requests(binary, document):
     check_protocol_error(binary.post("/v2/models/m/infer", document), 422)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("method", "path", "status"),
     [
         ("GET", f"/v2/models/{CANARY}", 404),
@@ -263,7 +263,7 @@ def with_bytes(tail, size, said=None, **changes):
     return head + tail, {"Inference-Header-Content-Length": said or str(len(head))}
 
 
-@pytest.mark.parametrize(
+@looped(
     ("body", "headers"),
     [
         with_bytes(b"\0" * 15, 16),
@@ -293,7 +293,7 @@ LENGTHS = {
 }
 
 
-@pytest.mark.parametrize("said", LENGTHS.values(), ids=LENGTHS)
+@looped("said", LENGTHS.values(), ids=LENGTHS)
 def test_a_wrong_length_of_the_json_is_named(binary, said):
     body, headers = with_bytes(b"\0" * 16, 16)
     right = int(headers["Inference-Header-Content-Length"])
@@ -307,7 +307,7 @@ def test_a_wrong_length_of_the_json_is_named(binary, said):
     )
 
 
-@pytest.mark.parametrize(("method", "what"), [("GET", ""), ("GET", "/ready"), ("POST", "/infer")])
+@looped(("method", "what"), [("GET", ""), ("GET", "/ready"), ("POST", "/infer")])
 def test_who_asks_for_another_version_hears_which_is_served(binary, method, what):
     reply = binary.ask(method, f"/v2/models/m/versions/8{what}", json.dumps(given_input()).encode())
     check_protocol_error(reply, 404)
@@ -344,7 +344,7 @@ def test_the_document_names_the_datatypes(binary):
     some.integers(0, 3),
     some.sampled_from(["features", "instances"]),
 )
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_any_bytes_are_answered(tail, size, rows, name):
     shape, kind = ([rows, 2], "FP64") if name == "features" else ([rows], "BYTES")
     body, headers = with_bytes(tail, size, name=name, shape=shape, datatype=kind)

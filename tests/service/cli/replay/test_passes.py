@@ -14,6 +14,7 @@ from service.config.settings import Limits
 from service.features.decoder import Decoder
 from service.files import events, features_of, label_of, scan
 from service.model.model import Model
+from tests.looped import looped
 
 
 @pytest.fixture
@@ -52,9 +53,7 @@ def test_the_first_pass_is_the_streams_own(file):
     assert done[0]["errors"] == int(once.progress.errors[0])
 
 
-@pytest.mark.parametrize(
-    "spec", ["svm-dual", "lm-winnow", {"kind": "scaled", "base": "svm-dual:eta=auto"}]
-)
+@looped("spec", ["svm-dual", "lm-winnow", {"kind": "scaled", "base": "svm-dual:eta=auto"}])
 def test_later_passes_err_less_on_separable_rows(file, spec):
     _, done = replayed(file, spec, 30)
     assert done[-1]["errors"] < done[0]["errors"]

@@ -4,9 +4,9 @@ costs no memory.
 
 import json
 import os
+import struct
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -30,6 +30,8 @@ from tests.chaos.kafka_files import (
     plant,
     segment,
 )
+from tests.chaos.scale import CHAOS
+from tests.looped import looped
 from tests.service.sources.polling import take, values
 
 ROOT = Path(__file__).parents[4]
@@ -47,7 +49,7 @@ source = open_source(sys.argv[1], "earliest", Options(on_data_loss="earliest"))
 before, began = peak(), time.monotonic()
 source.stop_at_end()
 values = []
-while not source.at_end and time.monotonic() < began + 30:
+while not source.at_end and time.monotonic() < began + 120:
     values += [record.value[:9].decode() for record in source.poll(0.2, 500)]
 gaps = [list(gap) for gap in source.gaps()]
 print(json.dumps([values, gaps, peak() - before]))
@@ -68,7 +70,12 @@ def test_every_codec_is_read(topic, client, codec):
         assert values(take(source, 50)) == sent
 
 
-@pytest.mark.parametrize(("codec", "mib"), [("gzip", 512), ("lz4", 200), ("zstd", 1024)])
+BOMBS = [("gzip", 512 if CHAOS else 300), ("lz4", 200), ("zstd", 1024 if CHAOS else 400)]
+BATCHES = 16 if CHAOS else 10
+"""Of 60 MiB each: far more than the bound together."""
+
+
+@pytest.mark.parametrize(("codec", "mib"), BOMBS)
 def test_a_bomb_is_passed_over_and_memory_stays_small(topic, codec, mib):
     read, gaps, grown = read_around(topic, [bomb(CODECS[codec], mib, 1)])
     assert read == ["before", "behind"]
@@ -80,10 +87,12 @@ def test_many_batches_within_the_bound_do_not_add_up(topic):
     """A fetch of one megabyte holds more than a hundred of them: all of one poll were unpacked at
     once.
     """
-    read, gaps, grown = read_around(topic, [bomb(ZSTD, 60, 1 + number) for number in range(16)])
-    assert read == ["before", *["\0" * 9] * 16, "behind"]
+    one = bomb(ZSTD, 60, 1)
+    batches = [struct.pack(">q", 1 + number) + one[8:] for number in range(BATCHES)]
+    read, gaps, grown = read_around(topic, batches)
+    assert read == ["before", *["\0" * 9] * BATCHES, "behind"]
     assert gaps == []
-    assert grown < 500, f"{grown} MiB more for 16 batches that unpack to 60 each"
+    assert grown < 500, f"{grown} MiB more for {BATCHES} batches that unpack to 60 each"
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -111,7 +120,7 @@ def read_around(topic, batches):
     return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("codec", "packed"),
     [
         ("gzip", b""),
@@ -127,13 +136,11 @@ def test_what_unpacks_beyond_the_bound_is_corrupt(codec, packed):
         packed
         or bomb(CODECS[codec], 65, 0)[default_records.DefaultRecordBatch.HEADER_STRUCT.size :]
     )
-    began = time.monotonic()
     with pytest.raises(CorruptRecordError, match="larger than 64 MiB"):
         decode(packed)
-    assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize("codec", CODECS)
+@looped("codec", CODECS)
 def test_what_unpacks_within_the_bound_is_read_whole(codec):
     decode = getattr(default_records, f"{codec}_decode")
     packed = bomb(CODECS[codec], 3, 0)[default_records.DefaultRecordBatch.HEADER_STRUCT.size :]

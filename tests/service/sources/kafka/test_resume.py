@@ -16,6 +16,7 @@ from service.sources.kafka.resume import (
     resolve_positions,
     same_topic,
 )
+from tests.looped import looped
 
 ME = "cluster/topic"
 NONE = frozenset()
@@ -51,8 +52,8 @@ def test_what_is_held_is_gone_on_with_and_else_the_gap_is_exact(first, size, at,
     )
 
 
-@pytest.mark.parametrize(("policy", "target"), [("earliest", 3), ("latest", 9)])
-@pytest.mark.parametrize(
+@looped(("policy", "target"), [("earliest", 3), ("latest", 9)])
+@looped(
     ("identity", "now", "strange", "reason"),
     [
         (ME, "other/topic", NONE, "recreated"),

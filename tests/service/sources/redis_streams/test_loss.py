@@ -4,7 +4,6 @@ delivered.
 
 import subprocess
 import sys
-import time
 from contextlib import closing
 
 import pytest
@@ -15,6 +14,7 @@ from service.sources import open_source
 from service.sources.base import Bookmark, Gap, Options, SourceLostError
 from service.sources.redis_streams.anchors import MARK
 from tests.service.sources.polling import finish, take, values
+from tests.waiting import wait_for
 
 MEGABYTE = 1 << 20
 
@@ -66,16 +66,18 @@ def numbers(records):
     return [int(value) for value in values(records)]
 
 
-def read_until_lost(source, seconds=20):
+def read_until_lost(source):
     """What is delivered before the loss stops it."""
     found = []
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+
+    def lost():
         try:
-            found += numbers(source.poll(0.1, 500))
-        except SourceLostError as lost:
-            return found, str(lost)
-    pytest.fail(f"no loss was noticed, {len(found)} entries were delivered")
+            found.extend(numbers(source.poll(0.1, 500)))
+        except SourceLostError as error:
+            return str(error)
+        return None
+
+    return found, wait_for(lost, "that a loss is noticed")
 
 
 def test_a_burst_that_trims_under_a_reader_at_the_end(stream):

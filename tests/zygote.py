@@ -1,11 +1,15 @@
-"""A process that has `onepass` imported and its kernels loaded, and forks one process per command
-line.
+"""`onepass` as its users run it, but started within milliseconds.
+
+A zygote is a process that has `onepass` imported and its kernels loaded, and forks one process per
+command line.
 
 A start then costs milliseconds instead of seconds, so hundreds of kills fit into minutes. What runs
 in the fork is the command as users have it, `service.__main__.main`; it is a process of its own,
 killed, stopped and reaped as any other.
 """
 
+import atexit
+import functools
 import gc
 import importlib
 import json
@@ -16,16 +20,16 @@ import sys
 import threading
 import traceback
 import warnings
-from contextlib import contextmanager
 from pathlib import Path
 
-from tests.integration.processes import environment
+from tests.waiting import wait_for
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parent.parent
 MODULES = (
     "service.__main__",
     "service.cli.run",
     "service.cli.audit",
+    "service.cli.demo",
     "service.cli.replay.command",
     "service.sources.file",
     "service.sources.kafka.confluent",
@@ -49,29 +53,29 @@ class Zygote:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.chaos.zygote"],
+            [sys.executable, "-m", "tests.zygote"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=ROOT,
             env=environment(),
         )
+        atexit.register(self.close)
 
     def fork(self, arguments, output, errors, failpoint="", **world):
         """The pid of a new `onepass ARGUMENTS`; `user` is who runs it, `cgroup` the control group
         it joins.
         """
         question = {"run": list(map(str, arguments)), "output": str(output), "errors": str(errors)}
-        return self._ask({**question, "failpoint": failpoint, **world})
+        question |= {"failpoint": failpoint, "variables": environment()}
+        return self._ask({**question, **world})
 
     def status(self, pid):
-        """None while it runs, then its exit status, negative for the signal that ended it; only
-        once.
-        """
+        """None while it runs, then its exit status, negative for the signal that ended it."""
         return self._ask({"status": pid})
 
     def close(self):
         self._process.stdin.close()
-        self._process.wait(20)
+        self._process.wait()
         self._process.stdout.close()
 
     def _ask(self, question):
@@ -81,18 +85,51 @@ class Zygote:
             return json.loads(self._process.stdout.readline())
 
 
-@contextmanager
-def zygote():
-    ready = Zygote()
-    try:
-        yield ready
-    finally:
-        ready.close()
+zygote = functools.cache(Zygote)
+"""The one of this process; started when it is first asked."""
+
+TESTS_OWN = tuple(
+    f"ONEPASS_{name}" for name in ("CHAOS", "MEASURED", "ENDURANCE", "SCREENSHOTS", "PROPERTIES")
+)
+
+
+def environment():
+    """For a process of `onepass`, which refuses variables of its prefix that are no settings."""
+    return {name: value for name, value in os.environ.items() if name not in TESTS_OWN}
+
+
+START_SECONDS = 150
+"""Kernels may have to be compiled first, on a busy machine."""
+
+
+class Fork:
+    """A process `onepass ARGUMENTS`."""
+
+    def __init__(self, arguments, output, errors, failpoint="", **world):
+        self._line = " ".join(map(str, arguments))
+        self.pid = zygote().fork(arguments, output, errors, failpoint, **world)
+        self._status = None
+
+    @property
+    def status(self):
+        """None while it runs, then the exit status, negative for a signal."""
+        if self._status is None:
+            self._status = zygote().status(self.pid)
+        return self._status
+
+    def signal(self, number):
+        if self.status is None:
+            os.kill(self.pid, number)
+
+    def ended(self):
+        """Wait for the end; the exit status."""
+        wait_for(lambda: self.status is not None, f"onepass {self._line} ends", START_SECONDS)
+        return self.status
 
 
 def _serve():
     """Answer until the tests close our input; then end what is left."""
-    running = set()
+    running, ended = set(), {}
     for line in sys.stdin:
         question = json.loads(line)
         if "run" in question:
@@ -100,20 +137,31 @@ def _serve():
             if pid == 0:
                 _become(**question)
             running.add(pid)
+            ended.pop(pid, None)  # of an earlier process with this number
             answer = pid
         else:
-            pid, status = os.waitpid(question["status"], os.WNOHANG)
-            answer = os.waitstatus_to_exitcode(status) if pid else None
-            running.discard(pid)
+            answer = _status(question["status"], running, ended)
         print(json.dumps(answer), flush=True)
     for pid in running:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
 
 
-def _become(run, output, errors, failpoint, user=None, cgroup=None):
+def _status(asked, running, ended):
+    """Asked as often as one likes: the system tells it only once, and two threads may want it."""
+    if asked in running:
+        pid, status = os.waitpid(asked, os.WNOHANG)
+        if pid:
+            running.remove(pid)
+            ended[pid] = os.waitstatus_to_exitcode(status)
+    return ended.get(asked)
+
+
+def _become(run, output, errors, failpoint, variables, user=None, cgroup=None):
     status = 1
     try:
+        os.environ.clear()
+        os.environ.update(variables)
         if cgroup is not None:
             Path(cgroup, "cgroup.procs").write_text(str(os.getpid()))
         for place, (path, flags) in enumerate(

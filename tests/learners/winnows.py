@@ -1,0 +1,15 @@
+"""A multiplicative learner that has seen something, of a stream that suits it."""
+
+from hypothesis import strategies as st
+
+from tests.learners.streams import SMALL, labels, seeded, suited
+
+HISTORY = st.integers(0, 40)
+
+
+def after(learner, events):
+    """A state that has seen something."""
+    stream = suited(learner, seeded(7, 40))
+    state = learner.init(SMALL)
+    learner.learn(state, stream.X.rows(0, events), labels(learner, stream)[:events])
+    return state

@@ -1,0 +1,92 @@
+"""Within a batch the worker hears a stop, makes a checkpoint that is due, and can be fenced."""
+
+import pytest
+
+from service.checkpoint.store import InMemoryStore
+from service.consumer.checkpointer import CheckpointPolicy
+from service.errors import UnfinishedError
+from tests.service.consumer.learner_process import (
+    NEVER,
+    PLACE,
+    VALUES,
+    Process,
+    every_record_a_piece_fixture,  # noqa: F401  # a fixture
+    no_waiting,  # noqa: F401  # a fixture
+    truth_fixture,  # noqa: F401  # a fixture
+)
+from tests.service.fakes import FaultyStore, Log, Plan
+
+
+@pytest.mark.usefixtures("_every_record_a_piece")
+@pytest.mark.parametrize("until_end", [True, False])
+@pytest.mark.parametrize("records", [1, 3, 17, 59, 60])
+def test_a_stop_is_heard_within_a_batch(truth, monkeypatch, records, until_end):
+    """What was learned by then is in the checkpoint, and the rest is learned by the next
+    process.
+    """
+    log, store = Log(VALUES), InMemoryStore()
+    process = Process(log, store, pace=CheckpointPolicy(NEVER, 1000), until_end=until_end)
+    learn, learned = process.worker._learn, []
+
+    def counted(left):
+        piece = learn(left)
+        learned.extend(piece)
+        if len(learned) == records:
+            process.stop.set()
+        return piece
+
+    monkeypatch.setattr(process.worker, "_learn", counted)
+    if until_end and records < len(VALUES):
+        with pytest.raises(UnfinishedError):
+            process.run()
+    else:
+        process.run()
+    assert len(learned) == records
+    snapshot = store.load().snapshot
+    assert snapshot.bookmark.positions == {PLACE: str(records)}
+    truth.check(snapshot.with_digest(), log.dead_letters)
+    Process(log, store).run()
+    truth.check(store.load().snapshot.with_digest(), log.dead_letters)
+    assert store.load().snapshot.bookmark.positions == {PLACE: str(len(VALUES))}
+
+
+@pytest.mark.usefixtures("_every_record_a_piece")
+def test_a_checkpoint_that_is_due_is_made_within_a_batch(truth):
+    plan, log = Plan(), Log(VALUES)
+    saved = []
+    store = FaultyStore(plan, saved.append)
+    Process(log, store, plan, pace=CheckpointPolicy(NEVER, 10)).run()
+    assert plan.history.count("poll") == 1
+    assert [snapshot.bookmark.positions[PLACE] for snapshot in saved] == [
+        str(n) for n in range(10, 61, 10)
+    ]
+    for snapshot in saved:
+        truth.check(snapshot, log.dead_letters)
+
+
+@pytest.mark.usefixtures("_every_record_a_piece")
+def test_who_is_fenced_within_a_batch_learns_no_further(truth):
+    log = Log(VALUES)
+
+    class Disturbed(InMemoryStore):
+        disturbed = False
+
+    store = Disturbed()
+    process = Process(log, store, pace=CheckpointPolicy(NEVER, 1000))
+    learn, learned = process.worker._learn, []
+
+    def counted(left):
+        piece = learn(left)
+        learned.extend(piece)
+        store.disturbed = len(learned) == 5
+        return piece
+
+    process.worker._learn = counted
+    process.worker.step()
+    assert len(learned) == 5
+    assert process.worker._source is None
+    assert process.at == "5"
+    store.disturbed = False
+    process.run()
+    assert [record.position for record in learned] == [str(n) for n in range(len(VALUES))]
+    truth.check(store.load().snapshot.with_digest(), log.dead_letters)
