@@ -53,12 +53,7 @@ def test_import_rollback_and_freeze_at_the_same_moment(
             ("freeze",),
         ]
         draw.shuffle(words)
-        asked = [(word[0], command(*word, "--config", config)) for word in words]
-        for word, one in asked:
-            # A command is carried out, or refused because another was faster; never half done.
-            answers[word, one.ended()] += 1
-            assert one.ended() in {0, 1}, one.said()
-            assert "Traceback" not in one.said()
+        answers.update(ask_at_once(words, command, config))
         check_nothing_is_learned(life, process)
         assert command("unfreeze", "--config", config).ended() == 0
         life.caught_up()
@@ -73,6 +68,17 @@ def test_import_rollback_and_freeze_at_the_same_moment(
     measured(
         "import, rollback and freeze at the same moment", rounds=rounds, obeyed=obeyed, different=0
     )
+
+
+def ask_at_once(words, command, config):
+    """Start all commands, then return the name and the exit status of each."""
+    asked = [(word[0], command(*word, "--config", config)) for word in words]
+    for word, one in asked:
+        # A command is carried out, or refused because another was faster; never half done.
+        status = one.ended()
+        assert status in {0, 1}, one.said()
+        assert "Traceback" not in one.said()
+        yield word, status
 
 
 def check_nothing_is_learned(life, process):
