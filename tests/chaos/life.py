@@ -47,7 +47,7 @@ class Life:
         checkpoint=None,
         **changes,
     ):
-        self.log, self.name, self.folder = log, name, folder
+        self.log, self.store, self.name, self.folder = log, store, name, folder
         self.messages = []
         self.mark = 0
         """Events in the newest checkpoint at the last feed or start."""
@@ -181,6 +181,12 @@ class Life:
             yaml.safe_dump({**self._settings, "store": {"url": "redis://127.0.0.1:1/0"}})
         )
         return self._command("quiet", ["replay", data, "--config", config, "--json"])
+
+    def check_reads_a_prefix(self):
+        """The newest checkpoint has learned the first of the messages, and nothing else."""
+        snapshot = self.snapshot()
+        read = snapshot.events + sum(snapshot.rejects.values())
+        assert counted(snapshot) == tally(self.messages[:read])
 
     def counts_are_exact(self, final):
         assert final["lag"] == 0

@@ -37,7 +37,7 @@ class Part(NamedTuple):
     """Of pytest; `{seed}` is another number in every run."""
 
 
-ATTACKED = ("streams", "host", "http", "systems", "kafka", "operators", "sizes")
+ATTACKED = ("streams", "compaction", "host", "http", "systems", "kafka", "operators", "sizes")
 """What the attack's tests attack: Redis streams and other logs, the host, the API, foreign systems
 and sizes.
 """

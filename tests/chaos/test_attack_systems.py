@@ -3,23 +3,19 @@
 import random
 import signal
 import time
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 from redis import Redis
 
-from service.config.settings import StoreSettings
 from service.embedded.redis import RedisServer
-from service.storage import RedisStore
 from tests.chaos.gap_checks import check_same_as_without, gaps_told
+from tests.chaos.holds import CHECKPOINT, MOST_AHEAD, frozen, pause_reason, stopped
 from tests.chaos.lanes import side_by_side
 from tests.chaos.scale import CHAOS, FIGURES
 from tests.chaos.watcher import watched
 from tests.waiting import wait_for
-
-UNSAVED = 400
-
 
 # Redis that takes no writes.
 
@@ -73,9 +69,8 @@ def test_redis_that_takes_no_writes(which, make_life, redis_url, tmp_path, measu
         answered = 0
         try:
             with Redis.from_url(server.url) as client:
-                policy = {"max_uncheckpointed_events": UNSAVED}
                 log = f"{redis_url}/{which}-{fault.__name__}"
-                life = make_life(log, server.url, fault.__name__, checkpoint=policy)
+                life = make_life(log, server.url, fault.__name__, checkpoint=CHECKPOINT)
                 for turn in range(FIGURES.attack_rounds):
                     answered += refused_once(life, client, fault(server, client), word, draw, turn)
                 life.prove()
@@ -102,11 +97,11 @@ def refused_once(life, client, fault, word, draw, turn):
         saved_events = life.events()
         with watched(process) as watcher:
             life.feed(2000)
-            wait_for(lambda: word in paused(process), f"learning pauses and names {word}")
+            wait_for(lambda: word in pause_reason(process), f"learning pauses and names {word}")
             figures = process.metrics()
         assert figures["redis_up"] == 0
         assert figures['checkpoint_failures_total{reason="down"}'] > 0
-        assert 0 < figures["model_events"] - saved_events <= UNSAVED + 20, (
+        assert 0 < figures["model_events"] - saved_events <= MOST_AHEAD + 20, (
             "beyond the bound, or not at all"
         )
         if turn % 2:
@@ -128,29 +123,7 @@ def refused_once(life, client, fault, word, draw, turn):
     return watcher.statuses[200]
 
 
-def paused(process):
-    trouble = process.get("/status")[1]["waiting_for"]
-    return trouble if "learning pauses" in trouble else ""
-
-
 # A log that is cut while nobody reads.
-
-
-@contextmanager
-def stopped(life, process, redis_url):
-    del life, redis_url
-    process.signal(signal.SIGSTOP)
-    yield
-    process.signal(signal.SIGCONT)
-
-
-@contextmanager
-def frozen(life, process, redis_url):
-    with closing(RedisStore(StoreSettings(url=redis_url), life.name)) as operator:
-        operator.freeze()
-        wait_for(lambda: process.get("/status")[1]["frozen"], "the learner is frozen")
-        yield
-        operator.unfreeze()
 
 
 @pytest.mark.parametrize("hold", [stopped, frozen])
@@ -169,7 +142,7 @@ def test_retention_cuts_the_log_of_a_learner_that_stands_still(
         process = life.start("run")
         life.advances()
         time.sleep(draw.random() * 0.3)
-        with hold(life, process, redis_url):
+        with hold(life, process):
             life.feed(2000)
             delete_before(life.log, len(life.messages) - draw.randint(1, 900))
         if policy == "fail":

@@ -7,6 +7,7 @@ import sys
 import pytest
 import yaml
 
+import service.__main__
 from tests.integration.processes import free_port
 from tests.zygote import environment
 
@@ -56,3 +57,14 @@ def test_a_limit_that_is_too_low_ends_with_a_status_and_a_line(config, memory, s
     lines = done.stderr.splitlines()
     assert any(word in lines[-1] for word in WORDS), done.stderr[-2000:]
     assert not any("Traceback" in line for line in lines)
+
+
+def test_an_interrupt_while_a_command_is_loaded_is_no_success(config, monkeypatch, capsys):
+    """OpenBLAS raises SIGINT when it has no memory; under load the signal comes at any moment."""
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(service.__main__.importlib, "import_module", interrupted)
+    assert service.__main__.main(["run", "--config", str(config)]) == 1
+    assert "memory" in capsys.readouterr().err

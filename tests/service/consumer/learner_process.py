@@ -29,6 +29,8 @@ LABEL = Label(classes="grow", max_classes=3)
 LEARNER = {"kind": "scaled", "base": {"kind": "one_vs_rest", "max_classes": 3, "base": "pa1"}}
 NEVER = float("inf")
 PLACE = "memory:log/0"
+PIECE_SECONDS = service.consumer.worker.PIECE_SECONDS
+"""As the product has it; `no_waiting` changes it."""
 
 
 def value(n: int) -> bytes:

@@ -1,12 +1,17 @@
 """Within a batch the worker hears a stop, makes a checkpoint that is due, and can be fenced."""
 
+import time
+from types import SimpleNamespace
+
 import pytest
 
+import service.consumer.worker
 from service.checkpoint.store import InMemoryStore
 from service.consumer.checkpointer import CheckpointPolicy
 from service.errors import UnfinishedError
 from tests.service.consumer.learner_process import (
     NEVER,
+    PIECE_SECONDS,
     PLACE,
     VALUES,
     Process,
@@ -89,4 +94,35 @@ def test_who_is_fenced_within_a_batch_learns_no_further(truth):
     store.disturbed = False
     process.run()
     assert [record.position for record in learned] == [str(n) for n in range(len(VALUES))]
+    truth.check(store.load().snapshot.with_digest(), log.dead_letters)
+
+
+RECORD_SECONDS = 0.1
+"""To decode one, by the clock of the test."""
+
+
+def test_no_batch_keeps_the_worker_for_long(truth, monkeypatch):
+    """A piece ends with the record that uses up its time, however many the poll brought."""
+    now = [1e9]  # behind no deadline
+    clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, sleep=time.sleep)
+    monkeypatch.setattr(service.consumer.worker, "time", clock)
+    monkeypatch.setattr(service.consumer.worker, "PIECE_SECONDS", PIECE_SECONDS)
+    log, store = Log(VALUES), InMemoryStore()
+    process = Process(log, store, pace=CheckpointPolicy(NEVER, 1000))
+    decode, learn, pieces = process.worker._decoder.event, process.worker._learn, []
+
+    def slow(record):
+        now[0] += RECORD_SECONDS
+        return decode(record)
+
+    def measured(left):
+        began = now[0]
+        piece = learn(left)
+        pieces.append(now[0] - began)
+        return piece
+
+    monkeypatch.setattr(process.worker, "_decoder", SimpleNamespace(event=slow))
+    monkeypatch.setattr(process.worker, "_learn", measured)
+    process.run()
+    assert max(pieces) <= 0.25 + RECORD_SECONDS
     truth.check(store.load().snapshot.with_digest(), log.dead_letters)
