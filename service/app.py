@@ -33,7 +33,14 @@ from service.monitoring.health import Health
 from service.monitoring.metrics import Metrics, Registry
 from service.monitoring.status import status_of
 from service.server.in_flight import InFlightLimit
-from service.server.server import GRACE_SECONDS, Server, bound, is_loopback, make_server, open_keys
+from service.server.server import (
+    GRACE_SECONDS,
+    Server,
+    is_loopback,
+    make_server,
+    open_keys,
+    open_socket,
+)
 from service.sources import check_sink, check_source, create_log, open_sink, open_source
 from service.sources.base import Options, Sink
 from service.sources.urls import log_name, url_beside
@@ -92,7 +99,7 @@ class Service:
         settings, api = self.settings, self.settings.api
         keys = open_keys(api)
         self._metrics.watch(keys)
-        self._socket = bound(api.host, api.port, open_to_others=insecure or keys is not None)
+        self._socket = open_socket(api.host, api.port, open_to_others=insecure or keys is not None)
         self.port = self._socket.getsockname()[1]
         if keys is None and not is_loopback(self._socket):
             text = "--insecure: whoever reaches %s:%s can ask all of it without a key"
@@ -232,7 +239,7 @@ class AdminServer:
                 "api.admin needs api.keys_file with a key for it: onepass keys new --scope admin"
             )
         self._host = api.admin.host
-        self._socket = bound(api.admin.host, api.admin.port, "api.admin", open_to_others=True)
+        self._socket = open_socket(api.admin.host, api.admin.port, "api.admin", open_to_others=True)
         self.port = self._socket.getsockname()[1]
         in_flight = InFlightLimit(api.max_in_flight, context.metrics.refused)
         self._server = make_server(make_admin(context, keys), api, in_flight)
