@@ -69,7 +69,7 @@ def test_rollback_beside_a_learner_that_always_writes_first(world, ask, monkeypa
     """Nobody used the command wrongly, so the status is 1."""
     monkeypatch.setattr(RedisStore, "restate", lose_every_race)
     err = ask("rollback", "--to", 2, "--rewind", status=1)
-    assert "freeze it first" in err
+    assert "freeze the model first" in err
     assert world.store.newest().generation == 5
 
 
@@ -157,7 +157,7 @@ def test_rollback_fences_who_learns(world, ask):
 
 
 def test_the_newest_is_no_generation_to_go_back_to(ask):
-    assert "nothing to go back" in ask("rollback", "--to", 5, "--rewind", status=2)
+    assert "is the newest: choose" in ask("rollback", "--to", 5, "--rewind", status=2)
 
 
 def wait_for_newest(capsys, config, check):
