@@ -32,7 +32,7 @@ function showDrift(status) {
 function showAlarms(alarms) {
   const entries = alarms.toReversed().map((alarm) => {
     const what = make("span", "", make("b", `event ${count(alarm.event)}`), ` ${describeAlarm(alarm)}`);
-    const actions = alarm.actions.length ? `, did ${joinWords(alarm.actions.map((action) => action.replaceAll("_", " ")))}` : "";
+    const actions = alarm.actions.length ? `, action: ${joinWords(alarm.actions.map((action) => action.replaceAll("_", " ")))}` : "";
     const where = `${alarm.detector}${actions}; partition ${alarm.partition}, position ${alarm.position}, ${clock(alarm.at)}`;
     return withClass(alarm.change, make("li", "", hiddenMark(alarm.change), what, withClass("fine", make("span", where))));
   });
