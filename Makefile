@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest --dist=loadscope --no-loadscope-reorder
 
 .PHONY: help install demo quick test check bench chaos papers lock
 
-help:            ## what can be made
+help:            ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 install: $(STAMP) ## make .venv with the command onepass in it, about a minute
@@ -20,7 +20,7 @@ $(STAMP): requirements.lock pyproject.toml
 	rm -f $(VENV)/.installed-*
 	touch $@
 
-demo: install    ## the whole loop on embedded parts; make demo ARGS="--seconds 20"
+demo: install    ## the whole service on embedded servers; make demo ARGS="--seconds 20"
 	$(BIN)/onepass demo $(ARGS)
 
 quick: install   ## the tests that need no server, in 72 s; make quick ARGS="-k laws"
@@ -38,13 +38,13 @@ check: install   ## format, lint, types, import rules, Prometheus' files
 	    && promtool check rules deploy/prometheus/rules/*.yml && promtool test rules deploy/prometheus/tests/*.yml; \
 	else echo "NOT CHECKED: deploy/prometheus needs promtool (Debian package prometheus)"; fi
 
-bench: install   ## events per second of decoder, learners and the whole loop; pauses of checkpoints
+bench: install   ## events per second of the decoder, the learners and the whole loop; the pause of a checkpoint
 	$(BIN)/python -m tests.bench.loop
 	$(BIN)/onepass bench learners $(ARGS)
 	$(BIN)/onepass bench kernels $(ARGS)
 	$(BIN)/onepass bench checkpoint $(ARGS)
 
-chaos: install   ## faults in numbers, all compositions, fresh examples; 1 to 60 minutes a part; make chaos PART=kill; writes docs/reliability.md
+chaos: install   ## many faults, all compositions, new examples; 1 to 60 minutes per part; make chaos PART=kill; writes docs/reliability.md
 	$(BIN)/python -m tests.chaos.run $(PART) $(ARGS)
 
 papers: install  ## McKenna's tables, Bollegala's heart data, Carvalho & Cohen's movie reviews; needs ONEPASS_DATA
@@ -57,7 +57,7 @@ papers: install  ## McKenna's tables, Bollegala's heart data, Carvalho & Cohen's
 	@echo "McKenna: tables 5.1, 5.2, 6.1 and 6.2"
 	$(BIN)/onepass papers
 
-lock:            ## write both lock files anew from pyproject.toml; needs uv
+lock:            ## rewrite both lock files from pyproject.toml; needs uv
 	uv pip compile --universal --generate-hashes --python-version 3.11 --extra dev --extra fast --extra bench --extra plot \
 	    --quiet --output-file requirements.lock pyproject.toml
 	uv pip compile --universal --generate-hashes --python-version 3.11 --extra fast --group build --constraints requirements.lock \

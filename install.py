@@ -1,5 +1,5 @@
-"""`make install`: .venv with the locked packages and the command onepass, with a line of progress
-every few seconds.
+"""`make install`: install the locked packages and the command onepass into .venv, and print
+progress every few seconds.
 """
 
 import os
@@ -17,7 +17,7 @@ SECONDS_BETWEEN_LINES = 5.0
 
 
 class Progress:
-    """Lines of what is done, each with the seconds since the start."""
+    """Prints progress lines, each with the seconds since the start."""
 
     def __init__(
         self, installed: Callable[[], int] = lambda: 0, clock: Callable[[], float] = time.monotonic
@@ -30,8 +30,8 @@ class Progress:
         print(f"[{self._clock() - self._began:4.0f} s] {text}", flush=True)
 
     def follow(self, lines: Iterable[str], packages: int) -> list[str]:
-        """Count the packages that pip has found and then installed, and say so now and then; return
-        all of its lines.
+        """Read pip's lines and return them all. Every few seconds, print how many packages pip has
+        found, and later how many it has installed.
         """
         kept: list[str] = []
         found, said, end = 0, self._clock(), threading.Event()
@@ -39,7 +39,7 @@ class Progress:
             kept.append(line)
             found += line.startswith(("Collecting ", "Requirement already satisfied: "))
             if found and line.startswith("Installing collected packages"):
-                self.say(f"  {found} packages are here, now they are installed")
+                self.say(f"  {found} packages found, installing them")
                 threading.Thread(target=self.count, args=(found, end), daemon=True).start()
                 found = 0
             elif found and self._clock() - said >= SECONDS_BETWEEN_LINES:
@@ -49,7 +49,7 @@ class Progress:
         return kept
 
     def count(self, packages: int, end: threading.Event) -> None:
-        """Say how many packages are installed until the end: pip says nothing meanwhile."""
+        """Print how many packages are installed, until `end`, because pip prints nothing then."""
         before = self._installed()
         while not end.wait(SECONDS_BETWEEN_LINES):
             self.say(f"  {self._installed() - before} of {packages} packages installed")
@@ -59,18 +59,18 @@ def main(folder: Path) -> None:
     progress = Progress(lambda: len(list(folder.glob("lib/python*/site-packages/*.dist-info"))))
     python = folder / "bin" / "python"
     if not python.exists():
-        progress.say(f"{folder} is made; all in all this takes a minute or two")
+        progress.say(f"making {folder}; the whole installation takes a minute or two")
         venv.create(folder, with_pip=True, symlinks=True)
     packages = sum("==" in line for line in LOCK.read_text(encoding="utf-8").splitlines())
-    progress.say(f"{packages} packages of {LOCK.name}")
+    progress.say(f"installing {packages} packages of {LOCK.name}")
     pip(progress, python, packages, "--require-hashes", "--requirement", str(LOCK))
-    progress.say("the command onepass")
+    progress.say("installing the command onepass")
     pip(progress, python, 1, "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
     progress.say("done")
 
 
 def pip(progress: Progress, python: Path, packages: int, *arguments: str) -> None:
-    """Run pip; if it fails, show all that it said and end with its status."""
+    """Run pip. If it fails, print its whole output and exit with its status."""
     command = [str(python), "-m", "pip", "install", "--progress-bar=off", "--no-input", *arguments]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(

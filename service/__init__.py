@@ -1,1 +1,1 @@
-"""The process around the learners: one module per foreign system."""
+"""The service around the learners: one folder per purpose."""

@@ -61,7 +61,7 @@ RENAMED_FLAGS = {
 
 
 class PrintVersion(argparse.Action):
-    """Read the version only when asked: every other command starts without the package's files."""
+    """Print the version. Only this reads it: other commands start without the package's files."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         print(f"onepass {version('onepass')}")
@@ -142,19 +142,17 @@ def _fail(status: int, message: str) -> int:
 
 
 class _UnloadedError(Exception):
-    """The command could not even be loaded."""
+    """The module of the command could not be imported."""
 
 
 def _load(name: str) -> Any:
-    """The module of a command. OpenBLAS raises SIGINT when it has no memory for its threads: that
-    is no Ctrl-C.
+    """Import the module of a command. A KeyboardInterrupt may come without Ctrl-C, because OpenBLAS
+    raises SIGINT when it has no memory for its threads.
     """
     try:
         return importlib.import_module(name)
     except KeyboardInterrupt:
-        raise _UnloadedError(
-            f"stopped while it was loading, by Ctrl-C or since there is {NO_MEMORY}"
-        ) from None
+        raise _UnloadedError(f"interrupted while loading: by Ctrl-C, or {NO_MEMORY}") from None
     except (MemoryError, ImportError, OSError) as error:
         if not _memory_is_short(error):
             raise

@@ -33,7 +33,14 @@ from service.monitoring.health import Health
 from service.monitoring.metrics import Metrics, Registry
 from service.monitoring.status import status_of
 from service.server.in_flight import InFlightLimit
-from service.server.server import GRACE_SECONDS, Server, bound, is_loopback, make_server, open_keys
+from service.server.server import (
+    GRACE_SECONDS,
+    Server,
+    is_loopback,
+    make_server,
+    open_keys,
+    open_socket,
+)
 from service.sources import check_sink, check_source, create_log, open_sink, open_source
 from service.sources.base import Options, Sink
 from service.sources.urls import log_name, url_beside
@@ -48,10 +55,11 @@ Role = Literal["run", "learn", "serve"]
 STOP_SECONDS = 9.0
 """Seconds within which the process stops."""
 DRAIN_SECONDS = 2.0
-"""Seconds of those for open requests, even if the last checkpoint is not written by then."""
+"""Seconds of `STOP_SECONDS` for open requests, even if the last checkpoint is not written by then.
+"""
 SWITCH_SECONDS = 0.0001
-"""Seconds for which the learner may keep the interpreter from a waiting prediction. The default of
-5 ms shows in the tail of the latencies.
+"""Seconds that the learner may hold the interpreter while a prediction waits. The default of 5 ms
+shows in the tail of the latencies.
 """
 
 
@@ -92,10 +100,10 @@ class Service:
         settings, api = self.settings, self.settings.api
         keys = open_keys(api)
         self._metrics.watch(keys)
-        self._socket = bound(api.host, api.port, open_to_others=insecure or keys is not None)
+        self._socket = open_socket(api.host, api.port, open_to_others=insecure or keys is not None)
         self.port = self._socket.getsockname()[1]
         if keys is None and not is_loopback(self._socket):
-            text = "--insecure: whoever reaches %s:%s can ask all of it without a key"
+            text = "--insecure: every client that reaches %s:%s can use the API without a key"
             log.warning(text, api.host, self.port)
         decoder = Decoder(settings.features, settings.label, settings.limits)
         self._appender = _make_appender(settings)
@@ -211,7 +219,9 @@ class Service:
             if isinstance(error, (UnsavedError, UnfinishedError)):
                 log.error("%s", error)  # noqa: TRY400 - the reason is in the line
             elif isinstance(error, MemoryError):
-                text = "not enough memory: the %s thread ends; what is in Redis is whole"
+                text = (
+                    "not enough memory: the %s thread ends; the checkpoints in Redis are complete"
+                )
                 log.error(text, self._role)  # noqa: TRY400 - the reason is in the line
             elif not isinstance(error, (ProtectiveError, SettingsError)):
                 log.exception("the %s thread failed", self._role)
@@ -220,8 +230,8 @@ class Service:
 
 
 class AdminServer:
-    """The administration server, which runs while it is entered. It has its own thread, event loop,
-    port and reader of the key file.
+    """The administration server, which runs inside its `with` block. It has its own thread, event
+    loop, port and `KeyFile`.
     """
 
     def __init__(self, context: Context) -> None:
@@ -232,7 +242,7 @@ class AdminServer:
                 "api.admin needs api.keys_file with a key for it: onepass keys new --scope admin"
             )
         self._host = api.admin.host
-        self._socket = bound(api.admin.host, api.admin.port, "api.admin", open_to_others=True)
+        self._socket = open_socket(api.admin.host, api.admin.port, "api.admin", open_to_others=True)
         self.port = self._socket.getsockname()[1]
         in_flight = InFlightLimit(api.max_in_flight, context.metrics.refused)
         self._server = make_server(make_admin(context, keys), api, in_flight)
@@ -291,8 +301,8 @@ def _make_appender(settings: Settings) -> Appender | None:
 def _side_sink(
     settings: Settings, output: OutputLog | None, field: str, suffix: str
 ) -> Callable[[], Sink | None]:
-    """Return a function that opens a log for side outputs: the configured one, or one beside the
-    source. There is none beside a file.
+    """Return a function that opens a log for side outputs: the configured one, else one beside the
+    source. A file source has none beside it.
     """
     source = settings.source
     with as_settings_error():
@@ -302,8 +312,8 @@ def _side_sink(
         check_sink(url, field)
         if log_name(url) == log_name(source.url):
             raise SettingsError(
-                f"{field}.url is the source's own log: what is written there would come again for"
-                " ever"
+                f"{field}.url is the source's own log: the learner would read what it writes there;"
+                " set another log"
             )
     options = Options(source.client, security=(output and output.security) or source.security)
 

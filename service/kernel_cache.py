@@ -25,7 +25,7 @@ def use_kernel_cache() -> None:
     cannot be read, warn and cache nothing.
     """
     folder = cache_root() / "kernels"
-    # Nowhere else: numba would write beside the sources, where an edit does meet an old kernel.
+    # Otherwise numba would write beside the sources, where an edit can meet an old kernel.
     os.environ["NUMBA_CACHE_LOCATOR_CLASSES"] = "UserProvidedCacheLocator"
     os.environ.pop("NUMBA_CACHE_DIR", None)
     try:

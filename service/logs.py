@@ -28,7 +28,7 @@ LONGEST_TRACE = 16_384
 """Characters of a stack trace."""
 MINUTE = 60.0
 MOST = 20
-"""Equal lines per minute. Further ones are counted, and the next line that passes says how many."""
+"""Equal lines per minute. More are counted, and the first line of a later minute says how many."""
 MESSAGES = 256
 """Different lines that are counted at the same time."""
 SHORTEST_SECRET = 4
@@ -74,7 +74,7 @@ def _first_line(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").splitlines()[:1]
     except (OSError, UnicodeDecodeError):
-        return []  # whoever needs the file reports the error
+        return []  # the code that needs the file reports the error
 
 
 def _url_password(url: str) -> list[str]:

@@ -8,7 +8,7 @@ from learners.warmup import warm
 from service.config.settings import Drift
 
 PATIENCE = 2.0
-"""Seconds before a message says that kernels are being compiled. To load cached ones takes less."""
+"""Seconds before a message says that kernels are being compiled. Loading cached ones takes less."""
 
 
 def warm_up(learner: Learner, drift: Drift, tell: Callable[[str], object]) -> None:

@@ -27,7 +27,7 @@ def test_progress_has_seconds_and_counts(capsys):
     said = capsys.readouterr().out.splitlines()
     assert all(line.startswith("[") and " s] " in line for line in said)
     assert any("of 7 packages found" in line for line in said)
-    assert said[-1].endswith("3 packages are here, now they are installed")
+    assert said[-1].endswith("3 packages found, installing them")
 
 
 def test_nothing_is_repeated_within_five_seconds(capsys):

@@ -1,5 +1,4 @@
-"""Change a model over HTTP, on a separate port: freeze, unfreeze, roll back; and list its
-generations.
+"""Freeze, unfreeze and roll back a model over HTTP, on a separate port, and list its generations.
 
 Every call that changes something is logged with the name of its key.
 """
@@ -32,9 +31,9 @@ T = TypeVar("T")
 SHOWN = ("generation", "created", "age_seconds", "events", "errors", "origin", "broken")
 """Fields of a generation that `/admin/checkpoints` lists."""
 ROLLBACK_FORM = (
-    'send {"generation": number, "rewind": true or false}; true: what came after that generation is'
-    " learned again from the log; false: learning goes on where the log is, and what came between"
-    " stays unlearned"
+    'send {"generation": number, "rewind": true or false}; true: the events after that generation'
+    " are learned again from the log; false: learning resumes at the present positions, and the"
+    " events in between stay unlearned"
 )
 
 
@@ -49,7 +48,7 @@ class Rollback(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def freeze(context: Context, request: Request) -> Response:
-    """Hold learning at the newest generation; predictions go on."""
+    """Stop learning at the newest generation; predictions go on."""
     return json_reply(
         await _run_logged(
             context, request, "freeze", lambda store: {"frozen": describe_freeze(store.freeze())}
@@ -58,7 +57,7 @@ async def freeze(context: Context, request: Request) -> Response:
 
 
 async def unfreeze(context: Context, request: Request) -> Response:
-    """Let it learn on."""
+    """Resume learning."""
     return json_reply(
         await _run_logged(
             context,
@@ -90,7 +89,7 @@ async def rollback(context: Context, request: Request) -> Response:
 
 
 async def checkpoints(context: Context, request: Request) -> Response:
-    """The generations that are kept, newest first."""
+    """List the kept generations, newest first."""
     del request
 
     def work(store: RedisStore) -> list[dict[str, Any]]:
@@ -129,7 +128,7 @@ async def _with_store(context: Context, work: Callable[[RedisStore], T]) -> T:
     except StoreUnavailableError as error:
         raise ApiError(503, "store_down", str(error)) from error
     except UnsafeRollbackError as error:
-        advice = "false to go on where the log is" if error.rewind else "true to learn that again"
+        advice = "false to resume at the present positions" if error.rewind else "true"
         raise ApiError(409, "refused", f'{error}; give "rewind": {advice}') from error
     except (SettingsError, FencedError, CorruptCheckpointError) as error:
         raise ApiError(409, "refused", str(error)) from error

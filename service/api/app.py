@@ -27,14 +27,14 @@ log = logging.getLogger("onepass")
 
 Handle = Callable[[Request], Awaitable[Response]]
 
-FAULT = ApiError(500, "internal", "a fault of the service; its log says more")
+FAULT = ApiError(500, "internal", "internal error; the log of the service has the details")
 
 SILENT: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
 """FastAPI's own telemetry would look for a collector's address at every request."""
 
 
 def make_app(context: Context, *, predicts: bool, keys: KeyFile | None = None) -> AuthAndLimits:
-    """Build the application of one role. The role `learn` has no predictions."""
+    """Build the application of one role. The role `learn` serves no predictions."""
     routes = [route for route in ROUTES if predicts or not (route.predicts or route.serves)]
     app, handlers = _mount(context, routes)
     app.state.document = document(context, routes)
@@ -49,9 +49,7 @@ def make_app(context: Context, *, predicts: bool, keys: KeyFile | None = None) -
 
 
 def make_admin(context: Context, keys: KeyFile) -> AuthAndLimits:
-    """Build the application that changes a model. It has its own port, and only `/healthz` needs no
-    key there.
-    """
+    """Build the admin application, which has its own port. There only `/healthz` needs no key."""
     app, _ = _mount(context, ADMIN)
     app.state.document = document(context, ADMIN)
     open_paths = frozenset(route.path for route in ADMIN if route.scope is None)
@@ -116,7 +114,7 @@ def _make_handler(context: Context, route: Route) -> Handle:
             metrics.refused(error.code)
             reply = error.reply(route.path)
         except ClientDisconnect:
-            reply = ApiError(400, "client_disconnected", "the body is not whole").reply(route.path)
+            reply = ApiError(400, "client_disconnected", "the body is cut off").reply(route.path)
         except Exception:
             fields = {
                 "request_id": request.scope.get("request_id"),
@@ -138,7 +136,7 @@ def _make_handler(context: Context, route: Route) -> Handle:
 
 def _check_scope(route: Route, key: ApiKey | None) -> None:
     if route.scope is not None and (key is None or route.scope not in key.scopes):
-        message = f"the key is not good for this: it needs the scope {route.scope}"
+        message = f"this path needs a key with the scope {route.scope}"
         raise ApiError(403, "forbidden", message)
 
 
@@ -146,8 +144,8 @@ def _check_query(known: tuple[str, ...], request: Request) -> None:
     if request.query_params.keys() <= set(known):
         return
     if not known:
-        raise ApiError(422, "query", "no parameter is known here; for an explanation ask /explain")
-    raise ApiError(422, "query", f"no such parameter; known: {', '.join(known)}")
+        raise ApiError(422, "query", "this path has no parameters; for an explanation use /explain")
+    raise ApiError(422, "query", f"unknown parameter; known: {', '.join(known)}")
 
 
 async def _reply_to_http_error(request: Request, error: Exception) -> Response:
@@ -155,7 +153,7 @@ async def _reply_to_http_error(request: Request, error: Exception) -> Response:
     headers = (error.headers if isinstance(error, HTTPException) else None) or {}
     known = {
         404: ("not_found", "no such path"),
-        405: ("method_not_allowed", "the path knows another method"),
+        405: ("method_not_allowed", "the path does not allow this method"),
     }
     code, message = known.get(status, ("http", "the request cannot be answered"))
     return ApiError(status, code, message, **headers).reply(request.url.path)

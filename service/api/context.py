@@ -15,8 +15,8 @@ class Context(NamedTuple):
 
     settings: Settings
     decoder: Decoder
-    """The API's own decoder, because the names that a decoder remembers for learning must not
-    depend on requests, nor the reverse.
+    """The API's own decoder. A decoder remembers feature names, and requests must not change those
+    of the learner's decoder.
     """
     model: Model
     metrics: Metrics

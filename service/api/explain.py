@@ -29,17 +29,17 @@ MOST = 1000
 
 
 async def predict(context: Context, request: Request) -> Response:
-    """The label of one instance, its score and probability; with `explain=true` also why."""
+    """Predict one instance: label, score and probability; with `explain=true` also why."""
     if not request.scope["query_string"]:  # nearly always; parsing an empty query takes 10 µs
         return await predictions.predict(context, request)
     wanted = request.query_params.get("explain", "false")
     if wanted not in {"true", "false"}:
-        raise ApiError(422, "query", "explain is true or false")
+        raise ApiError(422, "query", "explain must be true or false")
     return await (explain if wanted == "true" else predictions.predict)(context, request)
 
 
 async def explain(context: Context, request: Request) -> Response:
-    """The prediction of one instance, and what each feature, or stored row, adds to its score."""
+    """Predict one instance, and list what each feature, or stored row, adds to its score."""
 
     def work(body: bytes) -> Response:
         named = require(instance_with_names(context.decoder, body))
@@ -51,7 +51,7 @@ async def explain(context: Context, request: Request) -> Response:
 
 
 async def weights(context: Context, request: Request) -> Response:
-    """The features, or stored rows, that weigh most, class by class."""
+    """List the features, or stored rows, with the largest weights, class by class."""
     top, classes = (_query_number(request, name) for name in ("top", "classes"))
     version, entries, omitted = await _run_in_ranking_thread(
         lambda: weights_of(context.model, top, classes)
@@ -62,7 +62,7 @@ async def weights(context: Context, request: Request) -> Response:
 
 
 async def learners(context: Context, request: Request) -> Response:
-    """Every learner that can be configured, with its parameters and its paper."""
+    """List every learner that can be configured, with its parameters and its paper."""
     del context, request
     return json_reply(await _run_in_ranking_thread(lambda: [describe(kind) for kind in KINDS]))
 
@@ -79,5 +79,5 @@ def _query_number(request: Request, name: str) -> int:
         and len(text) <= len(str(MOST))
         and 1 <= int(text) <= MOST
     ):
-        raise ApiError(422, "query", f"{name} is a number from 1 to {MOST}")
+        raise ApiError(422, "query", f"{name} must be a number from 1 to {MOST}")
     return int(text)

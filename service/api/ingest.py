@@ -25,7 +25,7 @@ SECONDS = 5.0
 
 
 async def events(context: Context, request: Request) -> Response:
-    """Append a labelled event to the log that is learned from."""
+    """Append a labelled event to the log that the model learns from."""
     if context.log is None:
         raise ApiError(503, "no_log", "the source is a file, which cannot be appended to")
     data = await read_body(request)
@@ -43,8 +43,8 @@ async def events(context: Context, request: Request) -> Response:
         ) from None
     except (SourceUnavailableError, TimeoutError):
         message = (
-            "the log does not take events now; try again: should it have this one, it will have it"
-            " twice"
+            "the log did not confirm this event; try again: if the log has it already, it will be"
+            " there twice"
         )
         raise ApiError(503, "log_down", message, Retry_After="1") from None
     return json_reply(

@@ -15,7 +15,7 @@ WAITING = 64
 flight: a silent log keeps events waiting for seconds, and predictions must not wait behind them.
 """
 APPEND_EVENTS = 64
-"""Events of one append, at most."""
+"""Events: the most in one append."""
 LONG = 65_536
 """Bytes: a longer event is appended alone, because the log may refuse it for its size, and with it
 all events of the append.
@@ -42,8 +42,8 @@ class Appender:
         """Whether the last append failed."""
 
     def append(self, value: bytes) -> "Future[Position]":
-        """Queue an event. The future is its position in the log, or `SourceUnavailableError` if the
-        log may not have it. Only one thread may call this.
+        """Queue an event. The future gives its position in the log, or raises
+        `SourceUnavailableError` if the log may lack the event. Only one thread may call this.
         """
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="appender", daemon=True)
@@ -72,7 +72,7 @@ class Appender:
             while len(jobs) < APPEND_EVENTS and not self._jobs.empty():
                 jobs.append(self._jobs.get())
             stopping = None in jobs
-            # An event whose request was given up is not appended.
+            # Drop events whose request has timed out.
             wanted = [
                 job for job in jobs if job is not None and job[1].set_running_or_notify_cancel()
             ]
@@ -92,7 +92,7 @@ class Appender:
             self._fail(jobs, error)
             return
         if self._down:
-            log.info("the log of posted events is back")
+            log.info("posted events are appended again")
         self._down = False
         for (_, future), position in zip(jobs, positions, strict=True):
             future.set_result(position)
@@ -111,4 +111,4 @@ class Appender:
             try:
                 sink.close()
             except Exception:  # noqa: BLE001 - it is not used again
-                log.debug("the log's client did not close well")
+                log.debug("the log's client failed to close")

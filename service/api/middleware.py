@@ -32,8 +32,8 @@ NO_ENCODING = (b"", b"identity")
 """Content encodings that leave the body as it is."""
 AMBIGUOUS = b"two Authorization headers"
 """Stands for two Authorization headers, even if one is empty. It is never a key."""
-NO_KEY = "no key was given: Authorization: Bearer op_..."
-UNKNOWN_KEY = "this key is not known, or good no more"
+NO_KEY = "no API key: send the header Authorization: Bearer op_..."
+UNKNOWN_KEY = "unknown or expired API key"
 
 OPEN = frozenset({"/", "/healthz", "/readyz"})
 """Paths that need no key: the probes of orchestrators, and the page, which has no data."""
@@ -100,7 +100,7 @@ class AuthAndLimits:
         key = self._check_key(scope, presented or b"")
         if encoding and scope["method"] != "GET":
             raise ApiError(
-                415, "encoding", "send the body as it is; no content encoding is understood"
+                415, "encoding", "content encodings are not supported; send the body uncompressed"
             )
         if length.isdigit() and (len(length) > 18 or int(length) > self._max_body):
             raise _too_large(self._max_body)
@@ -117,12 +117,12 @@ class AuthAndLimits:
         if key is None:
             client = scope.get("client")
             if wait := keys.failed(client[0] if client else ""):
-                raise _too_many("too many requests without a good key", wait)
+                raise _too_many("too many requests without a valid key", wait)
             raise ApiError(
                 401, "unauthorized", UNKNOWN_KEY if bearer else NO_KEY, www_authenticate="Bearer"
             )
         if wait := keys.wait(key):
-            raise _too_many("more requests than the key is good for", wait)
+            raise _too_many("the rate limit of the key is exceeded", wait)
         return key
 
 
@@ -195,7 +195,7 @@ class _Body:
         if size > self._max_body:
             raise _too_large(self._max_body)
         if too_deep(body) and too_deep(self._json_part(body)):
-            raise ApiError(422, "too_deep", f"JSON may be nested {DEEPEST} deep")
+            raise ApiError(422, "too_deep", f"JSON may be nested at most {DEEPEST} levels deep")
         return {"type": "http.request", "body": body, "more_body": False}
 
     def _json_part(self, body: bytes) -> bytes:
@@ -210,7 +210,7 @@ class _Body:
 
 
 def _too_large(most: int) -> ApiError:
-    return ApiError(413, "too_large", f"a body may have {most} bytes")
+    return ApiError(413, "too_large", f"a body may have at most {most} bytes")
 
 
 def _too_many(message: str, wait: float) -> ApiError:

@@ -15,25 +15,25 @@ from service.api.responses import ApiError
 
 JSON = b"application/json"
 LONGEST = 261
-"""Bytes of a host name of 255 bytes with its port."""
+"""Bytes of the longest `host:port`: a host name of 255 bytes and a port."""
 AUTHORITY = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]{0,5}))?")
 ORIGIN = re.compile(rb"(https?)://([^/?#]+)", re.IGNORECASE)
 PORTS = {"http": "80", "https": "443"}
 
 NOT_OURS = (
-    "without keys only requests to localhost, a loopback address, api.host or a name in api.hosts"
-    " are answered; add the name that you use to api.hosts, or set api.keys_file"
+    "without keys, the Host must be localhost, a loopback address, api.host or a name in api.hosts;"
+    " add the name that you use to api.hosts, or set api.keys_file"
 )
 CROSS_SITE = (
-    "a web page of another origin may not send this; if a proxy is between, let it pass the Host"
-    " header on"
+    "a web page of another origin may not send this; a proxy in between must forward the Host"
+    " header"
 )
 NOT_JSON = "send the header Content-Type: application/json"
 
 
 @lru_cache(256)
 def host_of(authority: bytes) -> tuple[str, str] | None:
-    """Split `host[:port]` into name and port, in one spelling; None if it is something else."""
+    """Split `host[:port]` into normalized name and port; None if it has another form."""
     found = AUTHORITY.fullmatch(authority.decode("latin-1")) if len(authority) <= LONGEST else None
     if found is None:
         return None

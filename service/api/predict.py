@@ -28,19 +28,21 @@ R = TypeVar("R")
 T = TypeVar("T", Event, Batch, Named)
 
 SHORT = 16_384
-"""Cost, in bytes of hashed features: up to it a body is worked on at once, about a millisecond."""
+"""Cost, in bytes of hashed features. Up to this cost a request is answered at once; it takes about
+a millisecond.
+"""
 MIDDLE = 16 * SHORT
-"""Cost up to which a body is of middle length."""
+"""Cost up to which a request is of middle length."""
 COST_OF_COLUMNS = 1 / 16
-"""Cost of a byte where every feature is a column: a number takes a fraction of what a word does,
-and a thread would cost a batch of 1,000 a third of its speed.
+"""Cost of a byte where every feature is a column: a number takes a fraction of the time of a word,
+and in a thread a batch of 1,000 would lose a third of its speed.
 """
 COST_OF_TEXT = 3
 """Cost of a byte where some fields are text, for each length of n-grams: a word may be one letter
 and a space.
 """
 EXPLAINED = 2
-"""Factor of the cost of a prediction that is explained."""
+"""Factor by which an explanation multiplies the cost of a prediction."""
 MIDDLE_THREAD = ThreadPoolExecutor(1, "aside")
 LONG_THREAD = ThreadPoolExecutor(1, "long-aside")
 
@@ -67,7 +69,7 @@ async def predict(context: Context, request: Request) -> Response:
 
 
 async def predict_batch(context: Context, request: Request) -> Response:
-    """Predictions of many instances, in their order and of one state."""
+    """Predict many instances, in their order and from one model state."""
 
     def work(body: bytes) -> Response:
         rows = require(context.decoder.instances(body, context.settings.api.max_batch))
@@ -85,7 +87,7 @@ async def run_or_offload(
 ) -> R:
     """Return `work(body)`. A long body waits for its thread and is dropped if its client is gone.
 
-    `times` is a factor of its cost.
+    `times` multiplies its cost.
     """
     cost = times * cost_of(context.settings.features, len(body))
     # A learner that stores rows compares a body with all of them, so even a short one takes long.
@@ -102,7 +104,7 @@ async def run_or_offload(
 
 
 def cost_of(features: Features, size: int) -> float:
-    """The most work that a body of this many bytes can be."""
+    """Return the highest cost that a body of this many bytes can have."""
     if not features.bits:
         return size * COST_OF_COLUMNS
     return size * (COST_OF_TEXT * features.ngrams if features.text else 1)

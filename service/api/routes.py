@@ -19,7 +19,7 @@ Handler = Callable[[Context, Request], Awaitable[Response]]
 
 
 class Route(NamedTuple):
-    """One path and method, and what is known of it."""
+    """One path and method, with its handler and its properties."""
 
     method: Literal["GET", "POST"]
     path: str

@@ -32,19 +32,19 @@ SCRIPTS = (
 
 
 async def openapi(context: Context, request: Request) -> Response:
-    """What may be asked here, and how."""
+    """Describe this API in OpenAPI 3.1."""
     del context
     return json_reply(request.app.state.document)
 
 
 async def healthz(context: Context, request: Request) -> Response:
-    """The process answers; nothing it depends on is asked."""
+    """Report that the process is alive; its dependencies are not checked."""
     del context, request
     return json_reply({"status": "alive"})
 
 
 async def readyz(context: Context, request: Request) -> Response:
-    """A model is restored, its kernels are warm, and predictions are served."""
+    """Report whether predictions are served: a model is restored and its kernels are warm."""
     del request
     if not context.health.ready:
         raise ApiError(503, "not_ready", context.health.trouble or "starting")
@@ -52,26 +52,26 @@ async def readyz(context: Context, request: Request) -> Response:
 
 
 async def status(context: Context, request: Request) -> Response:
-    """What was learned, how well, and how far behind the log it is."""
+    """Report what was learned, how well, and how far the learner is behind the log."""
     del request
     return json_reply(status_of(context.settings, context.model, context.health))
 
 
 async def history(context: Context, request: Request) -> Response:
-    """How errors have grown beside those of the baselines, and where drift was found."""
+    """List the errors of the model and of its baselines over time, and where drift was found."""
     del request
     return json_reply(history_of(context.model))
 
 
 async def metrics(context: Context, request: Request) -> Response:
-    """All metrics, in Prometheus' text form."""
+    """List all metrics in Prometheus' text format."""
     del request
     exposition = context.metrics.exposition(context.model, context.health)
     return Response(exposition, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 async def page(context: Context, request: Request) -> Response:
-    """The live page, without data."""
+    """Serve the live page, which has no data."""
     del context, request
     return Response(
         PAGE, media_type="text/html; charset=utf-8", headers={"content-security-policy": POLICY}
@@ -83,7 +83,7 @@ def _read_web_file(name: str) -> bytes:
 
 
 def _hash_source(content: bytes) -> str:
-    """The policy's name for this inline content. Nothing else that gets into the page runs."""
+    """Hash inline content for the Content-Security-Policy: no other script or style can run."""
     return "'sha256-" + base64.b64encode(hashlib.sha256(content).digest()).decode() + "'"
 
 

@@ -107,12 +107,12 @@ def _configure_rollback(parser: argparse.ArgumentParser) -> None:
     mode.add_argument(
         "--rewind",
         action="store_true",
-        help="resume at that generation's offsets: what came after it is learned again",
+        help="resume at that generation's offsets: the events after it are learned again",
     )
     mode.add_argument(
         "--keep-offsets",
         action="store_true",
-        help="resume at today's offsets: what came after that generation stays unlearned",
+        help="resume at the present offsets: the events after that generation stay unlearned",
     )
     parser.add_argument(
         "--force", action="store_true", help="go back even if events are lost or learned twice"
@@ -148,7 +148,9 @@ def _rollback(store: RedisStore, settings: Settings, arguments: argparse.Namespa
         result = go_back(store, settings, arguments.to, keep_offsets=keep, force=arguments.force)
     except UnsafeRollbackError as error:
         remedy = (
-            "give --keep-offsets to resume at today's offsets" if error.rewind else "use --rewind"
+            "give --keep-offsets to resume at the present offsets"
+            if error.rewind
+            else "use --rewind"
         )
         raise SettingsError(f"{error}; {remedy}, or --force") from error
     earlier = result.earlier.generation
@@ -167,7 +169,7 @@ def _rollback(store: RedisStore, settings: Settings, arguments: argparse.Namespa
     elif result.gone:
         print(f"positions: those of generation {earlier}, though {result.gone}")
         print(
-            "a learner stops there, or goes on with the gap recorded if source.on_data_loss says so"
+            "a learner stops there, or records the gap and goes on if source.on_data_loss allows it"
         )
     else:
         print(f"positions: those of generation {earlier}, so what came after it is learned again")
@@ -181,13 +183,13 @@ def _format_skipped(newest: Manifest, stretches: list[Lost]) -> str:
     if not stretches:
         return "already at those positions: nothing is left out"
     newest_positions = f"positions: those of generation {newest.generation}"
-    lines = [f"{newest_positions}, so what came in between stays unlearned:"]
+    lines = [f"{newest_positions}, so the events in between stay unlearned:"]
     for lost in stretches:
         start, end = format_position(lost.start), format_position(lost.end)
         stretch = f"  partition {lost.partition} from {start} to {end}"
         if lost.start.isdecimal() and lost.end.isdecimal() and int(lost.end) < int(lost.start):
             lines.append(
-                f"{stretch}, which is backwards: unless the log was recreated, it is learned twice"
+                f"{stretch}, backwards: unless the log was recreated, this is learned twice"
             )
         else:
             lines.append(
@@ -257,7 +259,7 @@ def _unfreeze(store: RedisStore, settings: Settings, _: argparse.Namespace) -> N
 
 
 def _read_freeze(store: RedisStore) -> Freeze | None:
-    """The freeze as the store has it now; None if the model is not frozen."""
+    """Read the present freeze from the store; None if the model is not frozen."""
     with suppress(CorruptCheckpointError):  # a damaged generation does not hide the freeze
         store.newest()
     return store.frozen

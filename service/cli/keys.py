@@ -31,7 +31,7 @@ ACTIONS = {
     ),
 }
 ACCESS_LIST = "system.posix_acl_access"
-"""Rights beyond owner, group and others, where the file system has them."""
+"""Name of the extended attribute that holds a file's POSIX access list."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -136,20 +136,20 @@ def _lock_folder(path: Path) -> Iterator[None]:
 
 
 def _resolve(path: Path) -> Path:
-    """The file that a link leads to: written in the link's place, keys would change where nobody
-    reads them.
+    """Return the file that a link leads to. If the link itself were replaced, the file that a
+    service reads would stay unchanged.
     """
     try:
         return path.resolve()
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
         raise SettingsError(
-            f"{path}: cannot be followed to a file; give --file the file itself"
+            f"{path}: the link does not lead to a file; give --file the file itself"
         ) from error
 
 
 def _write(path: Path, keys: Sequence[Key]) -> None:
-    """Write the file atomically. A new file is its owner's alone; an old one keeps owner, group and
-    mode.
+    """Write the file atomically. Only its owner can read a new file. An old one keeps owner, group
+    and mode.
     """
     values: list[dict[str, Any]] = [
         key.model_dump(exclude_none=True) | {"scopes": list(key.scopes)} for key in keys
@@ -171,9 +171,7 @@ def _write(path: Path, keys: Sequence[Key]) -> None:
 
 
 def _keep_rights(path: Path, handle: int) -> None:
-    """Give the new file the rights of the old: a service that can no longer read it would never see
-    the change.
-    """
+    """Give the new file the rights of the old one, so that the service can still read it."""
     status = path.stat()
     if status.st_nlink > 1:
         raise SettingsError(
@@ -192,7 +190,7 @@ def _keep_rights(path: Path, handle: int) -> None:
 
 
 def _access_list(path: Path) -> bytes:
-    """The POSIX ACL of a file; empty where it has none, or the system knows of none."""
+    """Read the POSIX access list of a file; empty if the file or the system has none."""
     if sys.platform != "linux":
         return b""
     try:

@@ -1,4 +1,4 @@
-"""`onepass papers`: run the papers' experiments and print ours beside the published figures."""
+"""`onepass papers`: run the papers' experiments and print our figures beside the published ones."""
 
 import argparse
 import json

@@ -17,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     if not parser.prog.endswith("serve"):  # a replica reads no log
         help_text = (
-            "stop at the end that the log has now, write a checkpoint, print the status as JSON"
+            "stop at the present end of the log, write a checkpoint, print the status as JSON"
         )
         parser.add_argument("--until-end", action="store_true", help=help_text)
         help_text = "if no checkpoint can be read, start with an empty model instead of stopping"

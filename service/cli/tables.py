@@ -24,7 +24,7 @@ def format_list(generations: Sequence[dict[str, Any]]) -> str:
 
 
 def format_generation(entry: dict[str, Any]) -> str:
-    """All about one generation, a line per fact."""
+    """Describe one generation, a line per fact."""
     lineage = entry["lineage"]
     rejects = ", ".join(f"{reason} {count:,}" for reason, count in entry["rejects"].items())
     segments = count_words(lineage["sealed_segments"], "sealed segment")
@@ -60,7 +60,7 @@ def format_generation(entry: dict[str, Any]) -> str:
 
 
 def format_difference(difference: dict[str, Any]) -> str:
-    """What changed from one generation to another, a line per fact."""
+    """Describe what changed from one generation to another, a line per fact."""
     rate = "-" if difference["error_rate"] is None else f"{difference['error_rate']:.4f}"
     errors = f"errors {difference['errors']:+,}, error rate {rate}"
     lines = [
@@ -133,7 +133,7 @@ def count_words(number: int, word: str) -> str:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table with right-aligned columns, each as wide as its widest cell."""
+    """Format a table with right-aligned columns, each as wide as its widest cell."""
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     return [
         "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
@@ -186,7 +186,7 @@ def _format_support(one: dict[str, Any]) -> str:
 
 
 def _format_array(array: dict[str, Any]) -> list[str]:
-    """One line for an array, and for an array with one number per slot also its largest changes.
+    """Describe an array in one line; if it has one number per slot, list its largest changes too.
 
     Single changes of a long array without slots, such as stored rows, would say nothing.
     """

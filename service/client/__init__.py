@@ -71,10 +71,10 @@ class Client:
         label: str = "label",
         tree: str | None = None,
     ) -> None:
-        """`timeout`: seconds for all tries of a call together; `flat`, `label` and `tree` as in the
+        """`timeout`: seconds for all tries of one call. `flat`, `label` and `tree`: as in the
         model's settings.
 
-        The tree is given among the features, under its name.
+        The features of an instance include its tree, under its name.
         """
         self._transport = Transport(url, key, timeout, retries, tls)
         self._flat = flat
@@ -168,7 +168,7 @@ class Client:
             return msgspec.json.decode(body, type=kind)
         except msgspec.DecodeError as error:
             raise UnreachableError(
-                f"{self!r} answered with something else than a model does"
+                f"{self!r} sent an unexpected reply: check that the URL is a model's service"
             ) from error
 
     def _request(

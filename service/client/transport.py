@@ -53,11 +53,11 @@ class Tls(NamedTuple):
     """PEM files for HTTPS."""
 
     ca_file: str | None = None
-    """Certificates that sign the server's; without it those of the system."""
+    """CA certificates for the server; without it the system's."""
     cert_file: str | None = None
     """The client's own certificate, if the server asks for one."""
     key_file: str | None = None
-    """Its key."""
+    """The key of that certificate."""
 
 
 PUBLIC = Tls()
@@ -152,7 +152,7 @@ class Transport:
     def _try_once(self, method: str, path: str, body: bytes | None, deadline: float) -> _Reply:
         connection = self._connect(deadline)
         try:
-            # A refusal may come before the body's end.
+            # The server may refuse before it has read the whole body, and close.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.request(method, self._path + path, body, self._headers)
             reply = connection.getresponse()
@@ -210,4 +210,4 @@ def _read_error(reply: _Reply) -> RequestError:
     with contextlib.suppress(msgspec.DecodeError):
         fault = msgspec.json.decode(reply.body, type=_ErrorBody).error
         return RequestError(reply.status, fault.code, fault.message)
-    return RequestError(reply.status, "http", "no such answer is known")
+    return RequestError(reply.status, "http", "the reply has no error message of onepass")

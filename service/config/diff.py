@@ -36,8 +36,8 @@ def diff_settings(mine: Any, theirs: Any, path: str = "") -> list[str]:
         if index is not None:
             return diff_settings(mine[index], theirs[index], f"{path}[{index}]")
         if max(len(mine), len(theirs)) > SHORT:
-            lengths = f"{len(mine)} long in the configuration and {len(theirs)} in the checkpoint"
-            return [f"{path} is {lengths}"]
+            lengths = f"{len(mine)} in the configuration and {len(theirs)} in the checkpoint"
+            return [f"{path} has length {lengths}"]
     return [f"{path} is {_show(mine)} in the configuration and {_show(theirs)} in the checkpoint"]
 
 

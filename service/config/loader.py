@@ -133,7 +133,7 @@ def _is_group(candidate: Any) -> bool:
 
 
 def _explain(error: ValidationError) -> str:
-    """Say the most useful error: an unknown key, then a missing one, then the first."""
+    """Explain the most useful error: an unknown key, else a missing one, else the first."""
     errors = error.errors(include_url=False, include_input=False)
     paths = {fault["type"]: [str(part) for part in fault["loc"]] for fault in reversed(errors)}
     if "extra_forbidden" in paths:

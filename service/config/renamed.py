@@ -1,4 +1,4 @@
-"""Names that settings had before 0.1.0: what the loader and the checkpoints do with them.
+"""Names that settings had before 0.1.0.
 
 A configuration file or variable with an old name is refused, and the error says the new name. A
 checkpoint with an old name is read, because nobody can edit it.

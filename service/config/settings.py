@@ -66,7 +66,7 @@ Address = Annotated[str, Field(repr=False), PlainSerializer(without_password)]
 
 class Features(SettingsModel):
     columns: tuple[str, ...] = ()
-    """Features with an own, collision-free slot. A column that an event lacks is 0."""
+    """Features that share no slot with others. A column that an event lacks is 0."""
     text: tuple[str, ...] = ()
     """Fields whose text is split into lower-case words, which are counted."""
     ngrams: int = Field(default=1, ge=1, le=5)

@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class KafkaBroker:
-    """Our own broker, or without `process` the one at KAFKA_BOOTSTRAP, which we leave alone."""
+    """A broker of ours; without `process` the one at KAFKA_BOOTSTRAP, which we never stop."""
 
     bootstrap: str
     process: ServerProcess | None = None
@@ -93,7 +93,8 @@ def kafka_broker(
     """Run a broker on `folder` and stop it at the end; with KAFKA_BOOTSTRAP set, return that one.
 
     `advertised`: the port that clients connect to, if a proxy stands in front of the broker.
-    `extra`: further settings, always of an own broker; its listeners are added to the plain one.
+    `extra`: further settings; with them a broker of ours is started in any case. Listeners in
+    `extra` are added to the plain one.
     """
     given = os.environ.get(BOOTSTRAP)
     if given and advertised is None and extra is None:

@@ -23,7 +23,7 @@ LOCK_SECONDS = 5.0
 POLL_SECONDS = 0.02
 TAIL_LINES = 20
 RANDOM = random.SystemRandom()
-"""Ports differ between processes whose `random` has the same seed, as that of tests has."""
+"""Not seeded: tests seed `random`, and two of their processes must not choose the same ports."""
 
 
 class EmbeddedError(RuntimeError):
@@ -141,14 +141,14 @@ class ServerProcess:
                 logged = log.read()
             if status is not None:
                 raise EmbeddedError(
-                    f"{self.name} ended with status {status} at its start; {self.log} says:\n"
+                    f"{self.name} ended with status {status} while starting; {self.log} says:\n"
                     f"{tail(logged)}"
                 )
             if self._answers(logged):
                 return
             if time.monotonic() > deadline:
                 raise EmbeddedError(
-                    f"{self.name} has no answer after {START_SECONDS:.0f} s; {self.log} says:\n"
+                    f"{self.name} does not answer after {START_SECONDS:.0f} s; {self.log} says:\n"
                     f"{tail(logged)}"
                 )
             time.sleep(POLL_SECONDS)

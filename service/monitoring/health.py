@@ -54,9 +54,11 @@ class Health:
     in_log_until: float = float("inf")
     """Monotonic deadline of the call into the log's client that is under way."""
     moved_at: float = field(default_factory=time.monotonic)
-    """When the learner last learned something, had nothing to learn, or was paused."""
+    """Monotonic time when the learner last learned something, had nothing to learn, or paused."""
     confirmed_at: float | None = None
-    """On a replica: when the store last confirmed that it serves the newest generation."""
+    """Monotonic time when the store last confirmed that this replica serves the newest generation;
+    None in a process that learns.
+    """
 
     def note_rejects(self, rejects: Sequence[tuple[Record, Reject]]) -> None:
         """Remember the last of these rejects."""
@@ -68,7 +70,7 @@ class Health:
 
     @property
     def stale_seconds(self) -> float:
-        """For how long there may have been a newer generation; 0 in a process that learns."""
+        """Seconds for which a newer generation may have existed; 0 in a process that learns."""
         return 0.0 if self.confirmed_at is None else max(0.0, time.monotonic() - self.confirmed_at)
 
     @property

@@ -82,11 +82,13 @@ class Metrics:
         self._model_events = gauge(
             "model_events", "Events that the model has learned, including restored ones."
         )
-        self._model_errors = gauge("model_errors", "Events predicted wrongly among those.")
+        self._model_errors = gauge(
+            "model_errors", "Events among onepass_model_events that were predicted wrongly."
+        )
         self._norm = gauge("weight_norm", "Euclidean norm of the weights.")
         self._dropped = gauge(
             "dropped_updates",
-            "Updates dropped: out of the safe range, or no capacity for another row.",
+            "Updates dropped because a weight would leave the safe range or a row found no room.",
         )
         self._support = gauge("support_rows", "Rows that a kernel model stores, over all classes.")
         self._capacity = gauge(
@@ -123,14 +125,14 @@ class Metrics:
         self._age = gauge("predict_model_age_seconds", "Age of the model state that predicts.")
         self._stale = gauge(
             "model_staleness_seconds",
-            "Time since this process knew that it serves the newest state.",
+            "Time since this process last confirmed that it serves the newest state.",
         )
         self._keys_up = gauge(
             "keys_file_up", "Whether the keys file can be used; 1 also if none is configured."
         )
         self._ready = gauge("ready", "Whether this process serves predictions.")
         self._started = gauge("start_time_seconds", "Time when this process started.")
-        self._build = gauge("build_info", "Always 1.", "version")
+        self._build = gauge("build_info", "Version of this process; always 1.", "version")
         self.checkpoint_seconds = histogram(
             "checkpoint_seconds", "Time to write a checkpoint.", CHECKPOINT_BUCKETS
         )
@@ -146,7 +148,7 @@ class Metrics:
         )
         self._event_age = histogram(
             "event_age_seconds",
-            "Time from the log's timestamp until learned, of the last record of each batch.",
+            "Time from the log's timestamp of a batch's last record until the batch is learned.",
             AGE_BUCKETS,
         )
         self.predict_seconds = histogram(

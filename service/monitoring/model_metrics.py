@@ -19,7 +19,7 @@ MakeGauge = Callable[..., Gauge]
 MakeCounter = Callable[..., Counter]
 
 HASHED = "hashed"
-"""Label value that stands for all hashed features; its value is the largest of theirs."""
+"""Label value that stands for all hashed features. Its series shows the largest of their values."""
 
 
 class QualityMetrics:
@@ -56,12 +56,12 @@ class QualityMetrics:
         )
         self._precision = gauge(
             "class_precision_ratio",
-            "Share of the events predicted as a class that are of it.",
+            "Share of the events predicted as a class that belong to it.",
             "class",
         )
         self._recall = gauge(
             "class_recall_ratio",
-            "Share of the events of a class that are predicted as it.",
+            "Share of the events of a class that are predicted as this class.",
             "class",
         )
         self._f1 = gauge("class_f1_ratio", "Harmonic mean of precision and recall.", "class")
@@ -76,7 +76,7 @@ class QualityMetrics:
             "feature",
         )
         self._boosted = gauge(
-            "drift_boosted_events", "Events left that count more because of drift."
+            "drift_boosted_events", "Number of next events that count more because of drift."
         )
         for baseline in ("majority", "no_change"):
             self._baseline_errors.labels(model, baseline)

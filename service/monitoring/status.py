@@ -16,9 +16,9 @@ from service.model.monitor import CLASSES
 from service.monitoring.health import Health
 
 FEATURES = 16
-"""Watched features that are listed: those that moved most."""
+"""Watched features to list: those that moved most."""
 COLUMNS = 100
-"""Declared columns that are listed."""
+"""Declared columns to list."""
 
 
 def status_of(settings: Settings, model: Model, health: Health) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def status_of(settings: Settings, model: Model, health: Health) -> dict[str, Any
 
 
 def counts_of(model: Model) -> dict[str, Any]:
-    """Counts of events and errors before learning, with the same keys wherever they are shown."""
+    """Count events, errors, updates and rejects. The keys are the same wherever they are shown."""
     progress = model.progress
     return {
         "events": int(progress.events[0]),
@@ -67,7 +67,7 @@ def counts_of(model: Model) -> dict[str, Any]:
 
 
 def quality_of(model: Model) -> dict[str, Any]:
-    """How well the model predicts, beside its baselines and per class."""
+    """Describe how well the model predicts, its baselines, and each class."""
     with model.lock:
         monitor = model.monitor
         quality = figures(monitor.progress, monitor.quality)
@@ -109,7 +109,7 @@ def quality_of(model: Model) -> dict[str, Any]:
 
 
 def drift_of(model: Model) -> dict[str, Any]:
-    """What the detectors have found, and which features moved most."""
+    """Describe what the detectors have found, and which features moved most."""
     with model.lock:
         monitor = model.monitor
         scores, alarms = monitor.scores(), monitor.counters.alarms.tolist()
@@ -133,7 +133,7 @@ def alarms_of(model: Model) -> list[dict[str, Any]]:
 
 
 def history_of(model: Model) -> dict[str, Any]:
-    """The body of `/history`: cumulative counts at some hundred points of the whole life, and at
+    """The body of `/history`: cumulative counts at a few hundred points of the whole life, and at
     points of the last events.
     """
     with model.lock:

@@ -69,7 +69,7 @@ def read_audited(settings: Settings, number: int | None) -> Audited:
     learned = snapshot.events + sum(snapshot.rejects.values())
     if audited.records != learned:
         raise UnbuildableError(
-            f"generation {manifest.generation} was made of {learned:,} records, but its lineage "
+            f"generation {manifest.generation} has learned {learned:,} records, but its lineage "
             f"has {audited.records:,}: it began with a checkpoint that had no lineage"
         )
     check_fits(snapshot, settings)
@@ -161,7 +161,7 @@ def _read_run(source: Source, run: Run) -> Iterator[list[Record]]:
     while missing:
         if source.at_end:
             raise RecordMismatchError(
-                f"{missing:,} are missing at its end, or it is another log than the one read"
+                f"the last {missing:,} are missing, or this is not the log that was learned from"
             )
         records = source.poll(POLL_SECONDS, min(BATCH, missing))
         if records:
@@ -174,7 +174,8 @@ def _read_run(source: Source, run: Run) -> Iterator[list[Record]]:
             last_record_at = time.monotonic()
     if last != run.end:
         raise RecordMismatchError(
-            f"as many end at {last}: it is another log than the one that was read, or some are gone"
+            f"the same number of records ends at {last}: some are gone, or this is not the log "
+            "that was learned from"
         )
 
 

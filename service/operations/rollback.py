@@ -49,7 +49,7 @@ class RollbackResult(NamedTuple):
     left_out: list[Lost] | None
     """Stretches that stay unlearned; None if the positions were rewound."""
     gone: str
-    """What the log has lost of the stretch to learn again; empty if nothing."""
+    """What the log has lost of the events to learn again; empty if nothing."""
     unchecked: str
     """Why the log could not be checked; empty if it was."""
 
@@ -61,9 +61,7 @@ def go_back(
     earlier, snapshot = generation(store, number)
     newest = store.newest()
     if newest is None or newest.generation == earlier.generation:
-        raise SettingsError(
-            f"generation {earlier.generation} is the newest: there is nothing to go back from"
-        )
+        raise SettingsError(f"generation {earlier.generation} is the newest: choose an earlier one")
     check_fits(snapshot, settings)
     gone, unchecked = "", ""
     if not keep_offsets:
@@ -82,7 +80,8 @@ def go_back(
             newest = store.newest()
             if newest is None or not left:
                 raise FencedError(
-                    f"the learner wrote before each of {TRIES} tries to roll back: freeze it first"
+                    f"the learner wrote a checkpoint before each of {TRIES} tries to roll back: "
+                    "freeze the model first"
                 ) from error
     left_out = None if bookmark is None else find_skipped(snapshot.bookmark, bookmark)
     return RollbackResult(made, earlier, newest, left_out, gone, unchecked)
@@ -184,7 +183,7 @@ def without_advice(error: SourceLostError) -> str:
 def _find_gone(
     settings: Settings, snapshot: Snapshot, earlier: Manifest, *, force: bool
 ) -> tuple[str, str]:
-    """Return what the log lost of the stretch to learn again, and why the log was not checked.
+    """Return what the log lost of the events to learn again, and why the log was not checked.
 
     Without `force`, a loss is an `UnsafeRollbackError`.
     """

@@ -20,7 +20,9 @@ def read_file(path: Path) -> tuple[Snapshot, dict[str, bytes]]:
     except SnapshotError as error:
         raise SettingsError(f"{path}: {error}") from error
     if not snapshot.whole:
-        raise SettingsError(f"{path}: holds only what changed since another snapshot")
+        raise SettingsError(
+            f"{path}: holds only the changes since another snapshot; give a whole one"
+        )
     return snapshot, segments
 
 

@@ -31,16 +31,16 @@ Scope = Literal["predict", "events", "metrics", "admin"]
 
 MOST_KEYS = 64
 CHECK_SECONDS = 1.0
-"""Seconds between two checks whether the file has changed, at least."""
+"""Seconds: the least time between two checks whether the file has changed."""
 REFUSE_SECONDS = 300.0
-"""Seconds after which an unusable file ends every key, because a key that was removed meanwhile
-must not stay good.
+"""Seconds after which an unusable file invalidates every key, because a key that was removed
+meanwhile must not stay valid.
 """
 LARGEST_FILE = 262_144
 """Bytes: more than `MOST_KEYS` keys take. A longer file is not read, since requests wait meanwhile.
 """
 ADDRESSES = 1024
-"""Addresses without a good key that are remembered. The one silent for longest is forgotten
+"""Addresses that sent no valid key and are remembered. The one silent for longest is forgotten
 first.
 """
 FAILURES = 10
@@ -58,7 +58,7 @@ class Key(SettingsModel):
     burst: PositiveInt | None = None
     """Requests at once; None: as many as in a second."""
     expires: datetime | date | None = None
-    """The moment from which on the key is refused, in UTC unless it names a time zone."""
+    """The key is refused from this moment on, in UTC unless it names a time zone."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -98,7 +98,7 @@ def read_keys(path: Path) -> tuple[Key, ...]:
             raise SettingsError(f"{path}: not a file of at most {LARGEST_FILE // 1024} KiB")
         values = read_yaml(path.read_text(encoding="utf-8"), str(path))
         if values is None:
-            raise SettingsError(f"{path}: empty; no keys at all are written as []")
+            raise SettingsError(f"{path}: empty; for a file without keys write []")
     except OSError as error:
         raise SettingsError(
             f"{path}: cannot be read ({error.strerror}); make it with `onepass keys new`"
@@ -202,11 +202,11 @@ class KeyFile:
         return found if found is not None and time.time() < found.ends else None
 
     def wait(self, holder: ApiKey) -> float:
-        """Count a request of this key and return 0, or return the seconds until it may ask."""
+        """Count a request of this key and return 0, or return the seconds until one is allowed."""
         return 0.0 if holder.bucket is None else holder.bucket.take(self._now())
 
     def failed(self, address: str) -> float:
-        """Count a request without a good key. Return 0, or seconds if the address has too many."""
+        """Count a request without a valid key. Return 0, or the seconds to wait after too many."""
         bucket = self._failed.get(address)
         if bucket is None:
             bucket = self._failed[address] = Bucket(1.0, FAILURES, self._now())
@@ -228,7 +228,7 @@ class KeyFile:
         else:
             self._read_stamp, self._fault = stamp, ""
             self._unusable_since, self._refusing = None, False
-            log.info("keys read anew: %s", len(self._holders))
+            log.info("keys reloaded: %s", len(self._holders))
             self._warn_if_empty()
 
     def _note_unusable(self, fault: str) -> None:
@@ -236,16 +236,14 @@ class KeyFile:
         because only its permissions may be wrong.
         """
         if fault != self._fault:
-            log.error(
-                "%s; the keys read before stay in use for at most %g s", fault, REFUSE_SECONDS
-            )
+            log.error("%s; the previous keys stay valid for at most %g s", fault, REFUSE_SECONDS)
         self._fault = fault
         if self._unusable_since is None:
             self._unusable_since = self._checked_at
         if not self._refusing and self._checked_at - self._unusable_since >= REFUSE_SECONDS:
             self._refusing = True
             log.error(
-                "%s, for %g s now: every key is refused until it can be used",
+                "%s, for %g s now: every key is refused until the file can be used",
                 fault,
                 REFUSE_SECONDS,
             )
@@ -253,7 +251,8 @@ class KeyFile:
     def _warn_if_empty(self) -> None:
         if not self._holders:
             log.warning(
-                "%s has no key: every request for one is refused; `onepass keys new` makes one",
+                "%s has no key: every request that needs one is refused; add a key with"
+                " `onepass keys new`",
                 self._path,
             )
 
@@ -262,8 +261,7 @@ class KeyFile:
             found = os.stat(self._path)  # noqa: PTH116 - a request waits for it
         except OSError:
             return ()
-        # With the change time, permissions that were taken away are noticed at once, not at the
-        # next start.
+        # The change time shows at once that permissions were withdrawn.
         return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
     def _make_holders(

@@ -1,4 +1,4 @@
-"""How a connection ends: drop a client that does not read, and close within a bounded time."""
+"""Close connections within a bounded time, and drop clients that do not read."""
 
 import asyncio
 
@@ -61,7 +61,7 @@ class ClosingProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def _close(self) -> None:
-        """Close the connection. What is written is still sent, as long as the client reads it."""
+        """Close the connection. Written bytes are still sent, as long as the client reads them."""
         if self.transport.is_closing():
             return
         self.transport.close()
@@ -106,7 +106,9 @@ class ClosingProtocol(HttpToolsProtocol):
             self._close()
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """A client that sends no more may still read the answer. Over TLS that cannot be known."""
+        """Keep the connection while an answer is due: the client may have closed only its sending
+        side. Over TLS there is no such half-close.
+        """
         cycle = self.cycle
         waiting = (
             self.scheme == "http"

@@ -39,7 +39,7 @@ HEADERS = (
     (b"x-frame-options", b"DENY"),
 )
 POLICY = (b"content-security-policy", b"default-src 'none'")
-"""Added to every reply without a policy of its own. The page on `/` has its own."""
+"""Added to every reply that sets no policy. The page on `/` sets one."""
 ONLY_TLS = (b"strict-transport-security", b"max-age=31536000")
 
 
@@ -51,8 +51,8 @@ def error_body(code: str, message: str) -> bytes:
 def whole_reply(
     status: int, code: str, message: str, *more: tuple[bytes, bytes], close: bool
 ) -> bytes:
-    """Encode a whole refusal with its status line, for the protocol, which refuses requests that
-    never reach the application.
+    """Encode a refusal with status line and headers, for requests that the protocol refuses before
+    they reach the application.
     """
     body = error_body(code, message)
     headers = [
@@ -84,14 +84,16 @@ def _refusal(status: int, code: str, message: str, *headers: tuple[bytes, bytes]
     return Refusal(code, keep_alive, closing)
 
 
-BAD_REQUEST = _refusal(400, "bad_request", "this is not HTTP that can be read")
+BAD_REQUEST = _refusal(400, "bad_request", "not a valid HTTP request")
 HOST = _refusal(400, "bad_request", "send one Host header; only HTTP/1.0 may leave it out")
 VERSION = _refusal(400, "bad_request", "use HTTP/1.1 or HTTP/1.0")
-LATE = _refusal(408, "request_timeout", "the request did not come in time")
-URL_TOO_LONG = _refusal(414, "headers_too_large", f"a URL may have {LONGEST_URL} bytes")
+LATE = _refusal(408, "request_timeout", "the request did not arrive in time")
+URL_TOO_LONG = _refusal(414, "headers_too_large", f"a URL may have at most {LONGEST_URL} bytes")
 HEADERS_TOO_LARGE = _refusal(
-    431, "headers_too_large", f"{MOST_HEADERS} headers and {MOST_HEADER_BYTES} bytes are the most"
+    431,
+    "headers_too_large",
+    f"a request may have at most {MOST_HEADERS} headers and {MOST_HEADER_BYTES} bytes of headers",
 )
-INTERNAL = _refusal(500, "internal", "a fault of the service; its log says more")
+INTERNAL = _refusal(500, "internal", "internal error; the log of the service has the details")
 BUSY = _refusal(503, "busy", "too many requests at once; try again", (b"retry-after", b"1"))
-STOPPING = _refusal(503, "stopping", "the service is being stopped", (b"retry-after", b"5"))
+STOPPING = _refusal(503, "stopping", "the service is stopping", (b"retry-after", b"5"))

@@ -8,10 +8,10 @@ def nothing() -> None:
 
 
 class InFlightLimit:
-    """How many requests may be in flight, and how many are.
+    """The limit of requests in flight, and their present number.
 
-    The protocol calls `on_start` when a request's body is there and the request is worked on, and
-    `on_end` when it no longer is.
+    `on_start` is called when work on a request begins, after its body has arrived. `on_end` is
+    called when that work ends, or waits for a slow reader.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class RequestSlot:
             limit.arriving += 1
 
     def arrived(self) -> None:
-        """Note that the body is there. The request is not refused any more."""
+        """Note that the body is there. From now on the request is not refused."""
         if self.begun and not self.whole:
             self._limit.arriving -= 1
             self.whole = True

@@ -1,8 +1,8 @@
 """Read the requests of one HTTP connection: every wait has a deadline, every buffer a bound, and
 every refusal the same form.
 
-It derives from uvicorn's protocol, which waits for ever for headers, bodies and readers, and counts
-idle connections as work.
+It derives from uvicorn's protocol, which sets no time limit for headers, bodies and readers, and
+counts idle connections as work.
 """
 
 import asyncio
@@ -38,9 +38,9 @@ log = logging.getLogger("onepass")
 MOST_PIPELINED = 64
 """Requests of one connection that may wait behind the one being answered."""
 MOST_FRAMING = 262_144
-"""Bytes of a chunked request that are no body: sizes of chunks, and unread trailers."""
+"""Bytes of a chunked request outside its body: sizes of chunks, and unread trailers."""
 SHORT_DIGITS = 5
-"""Digits of a Content-Length: a body with more counts as long."""
+"""Digits of a Content-Length. A body counts as long if its length has more digits."""
 VERSIONS = frozenset({"1.0", "1.1"})
 UPGRADES = frozenset({b"connection", b"upgrade", b"http2-settings"})
 """Headers that ask for another protocol."""
@@ -58,9 +58,9 @@ class Connection(ClosingProtocol):
     A deadline is set only when the connection waits for bytes. A request that comes in one piece
     costs no timer.
 
-    A request takes a slot in flight when its body is there, so that slow senders keep no slot from
-    others. A long body is read by its handler, which therefore starts earlier, in one of a few
-    slots for arriving bodies.
+    A request takes a slot in flight when its body is there, so that slow senders take no slots from
+    others. The handler of a long body starts earlier, because it reads the body itself. Until then
+    the request has one of a few slots for arriving bodies.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -150,7 +150,7 @@ class Connection(ClosingProtocol):
     def on_headers_complete(self) -> None:
         self._upgrading = self.parser.should_upgrade()
         if self._upgrading:
-            if self.parser.get_method() == b"CONNECT":  # it is nothing but an upgrade
+            if self.parser.get_method() == b"CONNECT":  # there is no request without the upgrade
                 raise _RefusedError
             return
         self._phase = "body"
@@ -216,7 +216,7 @@ class Connection(ClosingProtocol):
     def _without_upgrade(self) -> bytes:
         """Restart the parser and return the request's head without the upgrade that it asks for.
 
-        The body still has to come.
+        The body is not parsed yet.
         """
         method, self.parser = self.parser.get_method(), httptools.HttpRequestParser(self)
         self._upgrading = False
@@ -273,7 +273,7 @@ class Connection(ClosingProtocol):
             await self.app(cycle.scope, cycle.receive, ResponseWriter(cycle, slot.suspend))
             if not (cycle.response_complete or cycle.disconnected or self.transport.is_closing()):
                 raise RuntimeError("a request was left without an answer")
-        except asyncio.CancelledError:  # the server does so when the time to stop is over
+        except asyncio.CancelledError:  # the server cancels when the time to stop is over
             self._abort_request(cycle, STOPPING)
         except Exception:
             log.exception(
@@ -292,7 +292,7 @@ class Connection(ClosingProtocol):
     def _on_deadline(self) -> None:
         """Close or refuse: headers or a body did not come in time, or nothing came at all."""
         self._deadline = None
-        if self._phase == "body" and self.flow.read_paused:  # we do not read: it is not late
+        if self._phase == "body" and self.flow.read_paused:  # we paused reading: it is not late
             self._deadline = self.loop.call_later(self.api.body_seconds, self._on_deadline)
         elif self._phase == "idle" or (self._phase == "body" and self.cycle.response_complete):
             self._close()

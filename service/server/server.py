@@ -55,7 +55,7 @@ class Server(uvicorn.Server):
 
 
 def make_server(app: Any, api: Api, in_flight: InFlightLimit) -> Server:
-    """Make a server, which then runs with a socket of `bound`."""
+    """Make a server, which runs with a socket of `open_socket`."""
     connection = type("Connection", (Connection,), {"api": api, "in_flight": in_flight})
     context = _tls_context(api.tls) if api.tls else None
     config = uvicorn.Config(
@@ -79,10 +79,12 @@ def open_keys(api: Api) -> KeyFile | None:
     return None if api.keys_file is None else KeyFile(api.keys_file)
 
 
-def bound(host: str, port: int, setting: str = "api", *, open_to_others: bool) -> socket.socket:
+def open_socket(
+    host: str, port: int, setting: str = "api", *, open_to_others: bool
+) -> socket.socket:
     """Open the listening socket before anything else starts. A port in use is a settings error.
 
-    Without `open_to_others` the address that the host name leads to must be a loopback one.
+    Without `open_to_others` the host name must lead to a loopback address.
     """
     listening = None
     try:
@@ -95,7 +97,7 @@ def bound(host: str, port: int, setting: str = "api", *, open_to_others: bool) -
         if not (open_to_others or is_loopback(listening)):
             listening.close()
             raise SettingsError(
-                f"{setting}.host {host!r} lets other machines ask without a key: "
+                f"{setting}.host {host!r} lets other machines send requests without a key: "
                 "set api.keys_file (`onepass keys new` makes one), or give --insecure"
             )
         listening.listen(BACKLOG)  # two processes can both bind, but not both listen

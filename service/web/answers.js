@@ -1,4 +1,4 @@
-// The first screen in words: is the model good now, did the world change, and why.
+// The sentences of the first screen: is the model good now, did the world change, and why.
 
 const LATELY = 5000;
 const LATELY_SECONDS = 60;
@@ -9,7 +9,7 @@ const MARKS = { good: "✓", fair: "≈", bad: "✕", worse: "▼", better: "▲
 const PARTS = [[0.05, "a twentieth"], [0.1, "a tenth"], [0.2, "a fifth"], [0.25, "a quarter"], [1 / 3, "a third"],
   [0.5, "half"], [2 / 3, "two thirds"], [0.75, "three quarters"], [0.9, "nine tenths"]];
 
-const listed = (names) => names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+const joinWords = (names) => names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 
 const brief = (name) => name.length > 40 ? `${name.slice(0, 39)}…` : name;
 
@@ -19,7 +19,7 @@ function part(ratio) {
   return PARTS.reduce((best, one) => far(one) < far(best) ? one : best)[1];
 }
 
-/** The better of the two baselines lately, and what it would be to follow it. */
+/** The better of the two baselines over the last 1,000 events: its error, and what it predicts. */
 function bestBaseline(status) {
   const of = status.quality?.baselines;
   if (!of) return null;
@@ -52,14 +52,17 @@ function isGood(status) {
 const isNews = (alarm) => alarm.change !== "better";
 const sinceThen = (status, alarm) => Math.max(0, status.events - alarm.event);
 
-function happened(alarm) {
+function describeAlarm(alarm) {
   if (alarm.change === "worse") return `error rose by ${fixed(alarm.size, 2)}`;
   if (alarm.change === "better") return `error fell by ${fixed(alarm.size, 2)}`;
   const series = { labels: "the labels", predictions: "the predictions" }[alarm.detector] ?? brief(alarm.series);
   return `${series} moved by ${fixed(alarm.size, 2)}`;
 }
 
-/** Alarms that are not good news; those of a risen error close together are one change: its first event, its largest size. */
+/**
+ * All alarms except those of a falling error. Alarms of a rising error that are close together become one change, with
+ * the first event and the largest size.
+ */
 function changesIn(alarms) {
   const found = [];
   for (const alarm of alarms.filter(isNews)) {
@@ -77,24 +80,24 @@ function changesIn(alarms) {
 
 const isFresh = (status, alarm) => Date.now() / 1000 - alarm.at < LATELY_SECONDS || sinceThen(status, alarm) < LATELY;
 
-/** The newest change of lately; a risen error before what moved with it. */
+/** The newest of the recent changes; a rise of the error takes precedence over what moved with it. */
 function freshChange(status) {
   const fresh = changesIn(status.drift?.alarms ?? []).filter((one) => isFresh(status, one.last));
   return fresh.findLast((one) => one.change === "worse") ?? fresh.at(-1) ?? null;
 }
 
 function didChange(status) {
-  if (!status.drift) return ["none", "Not known", "This service does not tell of drift."];
+  if (!status.drift) return ["none", "Not known", "This service does not report drift."];
   if (!status.events) return ["none", NOTHING, "There is nothing to compare with."];
   const fresh = freshChange(status);
-  const when = (one) => `${count(sinceThen(status, one))} events ago, at event ${count(one.event)}: ${happened(one)} (${one.detector}).`;
-  if (fresh) return [fresh.change, "Changed", `${when(fresh)} Told for ${count(LATELY)} events or a minute.`];
+  const when = (one) => `${count(sinceThen(status, one))} events ago, at event ${count(one.event)}: ${describeAlarm(one)} (${one.detector}).`;
+  if (fresh) return [fresh.change, "Changed", `${when(fresh)} Shown for ${count(LATELY)} events or a minute.`];
   if (!status.drift.detectors.length) return ["none", "Not watched", "No detector is configured."];
   const last = changesIn(status.drift.alarms).at(-1);
   return ["good", "Steady", last ? `The last alarm was ${when(last)}` : `No alarm in ${count(status.events)} events.`];
 }
 
-/** What moved about then, the furthest first, each once: inputs and labels, with their PSI at the alarm. */
+/** Inputs and labels that moved near the change, each once, the furthest first, with their PSI at the alarm. */
 function movedWith(status, change) {
   const near = status.drift.alarms.filter((one) => one.change === "moved" && Math.abs(one.event - change.event) < LATELY);
   const furthest = near.toSorted((one, other) => (other.psi ?? 0) - (one.psi ?? 0));
@@ -107,53 +110,53 @@ function movedWith(status, change) {
   return { inputs: [...inputs.values()].slice(0, 3), labels: labels && then(labels) };
 }
 
-/** Whether the error went along with what moved. */
+/** Whether the error rose when the inputs or labels moved. */
 function errorThen(status, change) {
-  if (change.change === "worse") return "The error rose with them: whether the rule changed as well cannot be told from this.";
+  if (change.change === "worse") return "The error rose with them, so the rule may have changed too.";
   const onError = status.drift.detectors.some((one) => !["inputs", "labels", "predictions"].includes(one.detector));
   return onError ? "The error has not followed." : "The error is not watched.";
 }
 
-/** Of a kernel model, which has stored rows in place of weights. */
+/** For a kernel model, which has stored rows instead of weights. */
 function inStore({ rows, room }) {
-  return rows ? `Answers come from ${count(rows)} stored events; there is room for ${count(room)}.` : "No event is stored yet.";
+  return rows ? `Predictions use ${count(rows)} stored events, of at most ${count(room)}.` : "No event is stored yet.";
 }
 
-/** From what moved with the change: the inputs, the labels, or only what the one says about the other. */
+/** Explains a change by what moved with it: the inputs, the labels, or only the rule between them. */
 function whySo(status, heaviest, swayed) {
   const weights = swayed ? ` The weight of ${brief(swayed.name)} moved most: ${signed(swayed.change)} in ${swayed.seconds} s.` : "";
   const fresh = status.drift && freshChange(status);
   if (!fresh) {
-    const words = heaviest.length ? `Heaviest weights: ${listed(heaviest.map(brief))}.${weights}` : "No feature has a weight yet.";
+    const words = heaviest.length ? `Heaviest weights: ${joinWords(heaviest.map(brief))}.${weights}` : "No feature has a weight yet.";
     return ["none", "Nothing to explain", status.support ? inStore(status.support) : words];
   }
   const { inputs, labels } = movedWith(status, fresh);
   const error = errorThen(status, fresh);
   if (inputs.length) {
     const all = labels === undefined ? inputs : [...inputs, `the labels${labels}`];
-    return ["moved", "The inputs moved", `${listed(all)}. ${error}${weights}`];
+    return ["moved", "The inputs moved", `${joinWords(all)}. ${error}${weights}`];
   }
-  if (labels !== undefined) return ["moved", "The labels moved", `They come in another mix than before${labels}. ${error}${weights}`];
+  if (labels !== undefined) return ["moved", "The labels moved", `The share of each label changed${labels}. ${error}${weights}`];
   const strayed = status.drift.features.filter((one) => one.psi >= MOVED).slice(0, 3);
   if (strayed.length) {
     const now = strayed.map((one) => `${brief(one.feature)} (PSI ${fixed(one.psi, 2)} now)`);
-    return ["moved", "The inputs moved", `${listed(now)}. ${error}${weights}`];
+    return ["moved", "The inputs moved", `${joinWords(now)}. ${error}${weights}`];
   }
   if (fresh.change === "moved") return ["moved", "The predictions moved", `Inputs and labels look as before. ${error}${weights}`];
   const watched = status.drift.detectors.some((one) => one.detector === "inputs");
   if (!watched) return ["none", "Not known", `The inputs are not watched.${weights}`];
-  return ["moved", "The rule changed", `Inputs and labels look as before, so what they say about each other changed.${weights}`];
+  return ["moved", "The rule changed", `Inputs and labels look as before, so the relation between them changed.${weights}`];
 }
 
 function answer(id, [mood, word, sentence]) {
   const card = at(id).parentElement;
   card.dataset.mood = mood;
-  put(at(`${id}-word`), hiddenMark(mood), made("span", word));
+  put(at(`${id}-word`), hiddenMark(mood), make("span", word));
   say(at(id), sentence);
 }
 
 function hiddenMark(mood) {
-  const mark = classed("mark", made("span", MARKS[mood]));
+  const mark = withClass("mark", make("span", MARKS[mood]));
   mark.ariaHidden = "true";
   return mark;
 }

@@ -1,9 +1,9 @@
-// How the page asks the service: with the key of this tab, and not while nobody looks.
+// Requests to the service: with the key of this tab, and only while the tab is visible.
 
 const KEY = "onepass-key";
 const PATIENCE = 10_000;
 
-async function asked(path, body) {
+async function fetchJson(path, body) {
   const key = sessionStorage.getItem(KEY);
   const headers = key ? { authorization: `Bearer ${key}` } : {};
   if (body !== undefined) headers["content-type"] = "application/json";
@@ -17,7 +17,7 @@ async function asked(path, body) {
   }
 }
 
-/** Does the task now and again so long after its end, but not in a hidden tab; what is returned does it at once. */
+/** Repeats `task` while the tab is visible, `milliseconds` after its last end. Returns a function that runs it at once. */
 function every(milliseconds, task) {
   let timer = 0;
   let busy = false;

@@ -1,4 +1,4 @@
-// The curves as a picture that the page draws itself, with a mark for every alarm.
+// Draws the curves as SVG, with a mark for every alarm.
 
 const SERIES = [["no_change", "no change"], ["majority", "majority"], ["cumulative", "model, all"], ["recent", "model"]];
 const MEANING = { majority: "always the most frequent label so far", no_change: "the last label again" };
@@ -16,7 +16,7 @@ function ticks(from, to, step) {
   return Array.from({ length: Math.max(0, Math.floor(to / step + 1e-9) - first + 1) }, (_, n) => (first + n) * step);
 }
 
-/** Points to a path; where a number is missing, the line is interrupted. */
+/** The path of a curve, interrupted where a number is missing. */
 function line(curves, name, x, y) {
   let pen = "M";
   return curves[name].map((value, n) => {
@@ -45,14 +45,14 @@ function scales(curves, width, height) {
   };
 }
 
-const text = (words, attributes) => drawn("text", attributes, words);
+const text = (words, attributes) => makeSvg("text", attributes, words);
 const short = (events) => events.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 4 });
 
 function axes({ from, to, top, step, inner, x, y }, chosen) {
   const bottom = MARGIN.top + inner.height;
   const right = MARGIN.left + inner.width;
   const levels = ticks(0, top, step).flatMap((value) => [
-    drawn("line", { class: value ? "grid" : "axis", x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }),
+    makeSvg("line", { class: value ? "grid" : "axis", x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }),
     text(percent(value), { class: "tick", x: MARGIN.left - 6, y: y(value) + 4, "text-anchor": "end" })]);
   const events = ticks(from, to, tickStep(to - from, Math.max(3, inner.width / 110))).map((value) =>
     text(short(value), { class: "tick", x: x(value), y: bottom + 16, "text-anchor": x(value) > right - 16 ? "end" : "middle" }));
@@ -61,27 +61,27 @@ function axes({ from, to, top, step, inner, x, y }, chosen) {
     text(below, { class: "name", x: MARGIN.left + inner.width / 2, y: bottom + 34, "text-anchor": "middle" })];
 }
 
-/** A line at every alarm; those with room before them are named. */
+/** A line at every alarm, with its name if there is room to the left. */
 function marks(alarms, { from, to, inner, x }) {
   const within = alarms.filter((alarm) => alarm.event >= from && alarm.event <= to);
   return within.map((alarm) => {
     const place = x(alarm.event);
-    const parts = [drawn("line", { x1: place, x2: place, y1: MARGIN.top, y2: MARGIN.top + inner.height }),
+    const parts = [makeSvg("line", { x1: place, x2: place, y1: MARGIN.top, y2: MARGIN.top + inner.height }),
       text(MARKS[alarm.change] ?? MARKS.moved, { class: "sign", x: place, y: MARGIN.top - 2, "text-anchor": "middle" })];
     const met = within.some((other) => other !== alarm && x(other.event) <= place && x(other.event) > place - LABEL);
     if (isNews(alarm) && !met && place - LABEL > MARGIN.left) {
       parts.push(text(alarm.change === "moved" ? alarm.series.slice(0, 12) : alarm.detector,
         { class: "by", x: place - 9, y: MARGIN.top - 4, "text-anchor": "end" }));
     }
-    const title = drawn("title", {}, `event ${count(alarm.event)}: ${happened(alarm)} (${alarm.detector})`);
-    return drawn("g", { class: `drift ${alarm.change}` }, title, ...parts);
+    const title = makeSvg("title", {}, `event ${count(alarm.event)}: ${describeAlarm(alarm)} (${alarm.detector})`);
+    return makeSvg("g", { class: `drift ${alarm.change}` }, title, ...parts);
   });
 }
 
 function summary(curves, alarms, { from, to }) {
   const last = (name) => percent(curves[name].at(-1));
   const within = alarms.filter((alarm) => alarm.event >= from && alarm.event <= to)
-    .map((alarm) => `at event ${count(alarm.event)} ${happened(alarm)} (${alarm.detector})`);
+    .map((alarm) => `at event ${count(alarm.event)} ${describeAlarm(alarm)} (${alarm.detector})`);
   return `Error from event ${count(from)} to ${count(to)}. Now: ${last("recent")} over the last ${count(curves.window)} events, ` +
     `${last("cumulative")} over all; ${last("majority")} for majority (${MEANING.majority}), ` +
     `${last("no_change")} for no change (${MEANING.no_change}). ` +
@@ -92,16 +92,16 @@ function cursor(curves, chosen, { x, y, inner }) {
   if (chosen === null) return [];
   const place = x(curves.events[chosen]);
   const dots = SERIES.filter(([name]) => known(curves[name][chosen]))
-    .map(([name]) => drawn("circle", { class: `dot ${name}`, cx: place, cy: y(curves[name][chosen]), r: 3.5 }));
-  return [drawn("line", { class: "cursor", x1: place, x2: place, y1: MARGIN.top, y2: MARGIN.top + inner.height }), ...dots];
+    .map(([name]) => makeSvg("circle", { class: `dot ${name}`, cx: place, cy: y(curves[name][chosen]), r: 3.5 }));
+  return [makeSvg("line", { class: "cursor", x1: place, x2: place, y1: MARGIN.top, y2: MARGIN.top + inner.height }), ...dots];
 }
 
-/** The picture, and the place of an event in it; chosen is the number of the point under the pointer. */
+/** The picture, and a function from an event to its x in it. `chosen`: index of the point under the pointer, or null. */
 function chart(curves, alarms, width, chosen) {
   const height = width < 480 ? 260 : 330;
   const scale = scales(curves, width, height);
-  const lines = SERIES.map(([name]) => drawn("path", { class: `curve ${name}`, d: line(curves, name, scale.x, scale.y) }));
-  const picture = drawn("svg", { role: "img", "aria-label": summary(curves, alarms, scale), width, height,
+  const lines = SERIES.map(([name]) => makeSvg("path", { class: `curve ${name}`, d: line(curves, name, scale.x, scale.y) }));
+  const picture = makeSvg("svg", { role: "img", "aria-label": summary(curves, alarms, scale), width, height,
     viewBox: `0 0 ${width} ${height}`, "data-points": curves.events.length },
   ...axes(scale, chosen === null ? null : curves.events[chosen]), ...marks(alarms, scale), ...lines, ...cursor(curves, chosen, scale));
   return { picture, x: scale.x };

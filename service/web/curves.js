@@ -1,9 +1,9 @@
-// From counts at points of the model's life to error curves.
+// Turns the counts of /history into error curves.
 
 const WINDOW = 1000;
 const COUNTED = ["errors", "majority", "no_change"];
 
-/** Points of /history as rows; a life that is shown from its begin on, one step before its first point, starts with nothing. */
+/** Points of /history as rows. If the first point is one step after the model's first event, a row of zeros precedes it. */
 function rowsOf(points) {
   const rows = (points?.events ?? []).map((events, n) => [events, ...COUNTED.map((name) => points[name]?.[n] ?? NaN)]);
   const step = rows.length > 1 ? rows[1][0] - rows[0][0] : 0;
@@ -11,8 +11,8 @@ function rowsOf(points) {
 }
 
 /**
- * The error of all events up to each point, and of the last WINDOW before it; where points are further apart, since
- * the one before. The baselines are of the same last events.
+ * At each point: the error over all events so far, and over the last WINDOW events, or since the previous point if that
+ * is further back. The baselines cover the same last events.
  */
 function curvesOf(points) {
   const rows = rowsOf(points);

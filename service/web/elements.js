@@ -1,5 +1,5 @@
 "use strict";
-// What the page is written with. Names come from events: they are set as text, never as markup.
+// Builds the elements of the page. Names come from events: they are set as text, never as markup.
 
 const at = (id) => document.getElementById(id);
 const known = (value) => value !== null && value !== undefined && Number.isFinite(value);
@@ -19,33 +19,33 @@ function percent(value) {
 
 const clock = (seconds) => known(seconds) ? new Date(1000 * seconds).toLocaleTimeString("en-GB") : NONE;
 
-function made(tag, text, ...inside) {
+function make(tag, text, ...inside) {
   const element = document.createElement(tag);
   element.textContent = text;
   element.append(...inside);
   return element;
 }
 
-function classed(name, element) {
+function withClass(name, element) {
   element.className = name;
   return element;
 }
 
-/** Words with what they mean, for who points at them. */
-function hinted(words, meaning) {
-  const element = made("span", words);
+/** Words with their meaning as a tooltip. */
+function withHint(words, meaning) {
+  const element = make("span", words);
   element.title = meaning;
   return element;
 }
 
-function drawn(tag, attributes, ...inside) {
+function makeSvg(tag, attributes, ...inside) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   element.append(...inside);
   return element;
 }
 
-/** Shows these in that place; what is the same stays untouched, with the reader's selection and focus in it. */
+/** Replaces the content of `place`. Equal content stays untouched, so that the reader keeps selection and focus. */
 function put(place, ...fresh) {
   const old = [...place.childNodes];
   if (old.length === fresh.length && fresh.every((node, n) => node.isEqualNode(old[n]))) return;
@@ -56,38 +56,38 @@ function say(place, text) {
   if (place.textContent !== text) place.textContent = text;
 }
 
-/** Cells are texts or elements; the first of a line names it. */
+/** Cells are texts or elements. The first cell of a line is its heading. */
 function table(title, heads, lines) {
   const scoped = (scope, cell) => {
-    const head = made("th", "", cell);
+    const head = make("th", "", cell);
     head.scope = scope;
     return head;
   };
-  const line = ([first, ...others]) => made("tr", "", scoped("row", first), ...others.map((cell) => made("td", "", cell)));
-  const caption = title ? [made("caption", title)] : [];
-  return made("table", "", ...caption, made("thead", "", made("tr", "", ...heads.map((head) => scoped("col", head)))),
-    made("tbody", "", ...lines.map(line)));
+  const line = ([first, ...others]) => make("tr", "", scoped("row", first), ...others.map((cell) => make("td", "", cell)));
+  const caption = title ? [make("caption", title)] : [];
+  return make("table", "", ...caption, make("thead", "", make("tr", "", ...heads.map((head) => scoped("col", head)))),
+    make("tbody", "", ...lines.map(line)));
 }
 
-/** A number with a bar under it that begins in the middle: to the right above 0, to the left below. */
+/** A number over a bar that starts in the middle: it goes to the right above 0, and to the left below. */
 function swing(value, most, text) {
-  const fill = made("span", "");
+  const fill = make("span", "");
   const half = most > 0 && known(value) ? 50 * Math.min(1, Math.abs(value) / most) : 0;
   fill.style.width = `${half}%`;
   fill.style.marginInlineStart = `${value < 0 ? 50 - half : 50}%`;
   fill.className = value < 0 ? "below" : "above";
-  return classed("swing", made("span", text, classed("track", made("span", "", fill))));
+  return withClass("swing", make("span", text, withClass("track", make("span", "", fill))));
 }
 
 /** A bar from 0 to most, with its number. */
 function meter(value, most, text, name) {
-  const fill = made("span", "");
+  const fill = make("span", "");
   fill.style.width = `${known(value) ? 100 * Math.min(1, Math.max(0, value / most)) : 0}%`;
-  const track = classed("track", made("span", "", fill));
+  const track = withClass("track", make("span", "", fill));
   track.setAttribute("role", "meter");
   track.setAttribute("aria-label", name);
   track.setAttribute("aria-valuemin", 0);
   track.setAttribute("aria-valuemax", most);
   track.setAttribute("aria-valuenow", known(value) ? Math.min(most, Math.max(0, value)) : 0);
-  return classed("meter", made("span", "", track, made("span", text)));
+  return withClass("meter", make("span", "", track, make("span", text)));
 }

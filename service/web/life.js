@@ -1,17 +1,17 @@
-// The chart's frame: which events, the legend with the numbers under the pointer, and the same as a table.
+// The card of the chart: choice of events, legend with the numbers under the pointer, and the curves as a table.
 
 const LINES = 16;
-let told = null;
+let lifeData = null;
 let pointer = null;
 
-async function recall() {
+async function loadHistory() {
   if (at("view").hidden) return;
-  const seen = await asked("history");
+  const seen = await fetchJson("history");
   if (seen.status !== 200) {
-    if (told === null) say(at("chart"), seen.status === 404 ? "This service keeps no history." : seen.message);
+    if (lifeData === null) say(at("chart"), seen.status === 404 ? "This service keeps no history." : seen.message);
     return;
   }
-  told = seen.document;
+  lifeData = seen.document;
   drawLife();
 }
 
@@ -21,18 +21,18 @@ function nearest(events, x) {
 
 function drawLife() {
   const width = at("chart").clientWidth;
-  if (told === null || width === 0) return;
+  if (lifeData === null || width === 0) return;
   const span = document.querySelector("input[name=span]:checked").value;
-  const curves = curvesOf(told[span]);
+  const curves = curvesOf(lifeData[span]);
   if (!curves.events.length) {
     put(at("legend"));
     put(at("points"));
     say(at("chart"), "The curves begin after the first 200 events.");
     return;
   }
-  let { picture, x } = chart(curves, told.alarms, width, null);
+  let { picture, x } = chart(curves, lifeData.alarms, width, null);
   const chosen = pointer === null ? null : nearest(curves.events, x);
-  if (chosen !== null) ({ picture } = chart(curves, told.alarms, width, chosen));
+  if (chosen !== null) ({ picture } = chart(curves, lifeData.alarms, width, chosen));
   put(at("chart"), picture);
   put(at("legend"), ...legend(curves, chosen));
   put(at("points"), pointsTable(curves));
@@ -41,10 +41,10 @@ function drawLife() {
 function legend(curves, chosen) {
   const where = chosen === null ? curves.events.length - 1 : chosen;
   return SERIES.toReversed().map(([name, words]) => {
-    const sample = drawn("svg", { width: 26, height: 10, "aria-hidden": "true" },
-      drawn("path", { class: `curve ${name}`, d: "M1 5H25" }));
+    const sample = makeSvg("svg", { width: 26, height: 10, "aria-hidden": "true" },
+      makeSvg("path", { class: `curve ${name}`, d: "M1 5H25" }));
     const which = name === "recent" ? `model, last ${count(curves.window)}` : words;
-    return made("li", "", sample, hinted(`${which} `, MEANING[name] ?? ""), made("b", percent(curves[name][where])));
+    return make("li", "", sample, withHint(`${which} `, MEANING[name] ?? ""), make("b", percent(curves[name][where])));
   });
 }
 
@@ -52,7 +52,7 @@ function pointsTable(curves) {
   const step = Math.max(1, Math.ceil(curves.events.length / LINES));
   const places = curves.events.map((_, n) => n).filter((n) => (curves.events.length - 1 - n) % step === 0).reverse();
   const heads = ["event", `last ${count(curves.window)}`, "all",
-    hinted("majority", MEANING.majority), hinted("no change", MEANING.no_change)];
+    withHint("majority", MEANING.majority), withHint("no change", MEANING.no_change)];
   return table("", heads, places.map((n) =>
     [count(curves.events[n]), ...["recent", "cumulative", "majority", "no_change"].map((name) => percent(curves[name][n]))]));
 }

@@ -3,7 +3,7 @@
 const RATE_SECONDS = 8;
 let looks = [];
 
-/** Events a second over the last looks of this tab; a model that went back begins anew. */
+/** Events per second over the last requests of this tab. It starts again when the model went back. */
 function speed(events) {
   const now = performance.now() / 1000;
   if (looks.length && events < looks.at(-1).events) looks = [];
@@ -12,7 +12,7 @@ function speed(events) {
   return passed > 0.5 ? (events - looks[0].events) / passed : null;
 }
 
-/** A share of the events; of none there is none. */
+/** A share of the events, or nothing while there are no events. */
 const share = (status, value) => percent(status.events ? value : null);
 
 function learning(status) {
@@ -37,7 +37,7 @@ function showNumbers(status) {
     ...(status.events_lost ? { "events lost": count(status.events_lost) } : {}),
     ...(boosted ? { "boosted": `${count(boosted)} events left` } : {}),
   };
-  put(at("numbers"), ...Object.entries(numbers).map(([term, value]) => made("div", "", made("dt", term), made("dd", value))));
+  put(at("numbers"), ...Object.entries(numbers).map(([term, value]) => make("div", "", make("dt", term), make("dd", value))));
 }
 
 function showQuality(status) {
@@ -47,8 +47,8 @@ function showQuality(status) {
   if (quality) {
     const { majority, no_change: noChange } = quality.baselines;
     lines.push(
-      [hinted("baseline, majority", MEANING.majority), ...shares(majority.error_rate, majority.error_rate_last_1000), ""],
-      [hinted("baseline, no change", MEANING.no_change), ...shares(noChange.error_rate, noChange.error_rate_last_1000), ""],
+      [withHint("baseline, majority", MEANING.majority), ...shares(majority.error_rate, majority.error_rate_last_1000), ""],
+      [withHint("baseline, no change", MEANING.no_change), ...shares(noChange.error_rate, noChange.error_rate_last_1000), ""],
       ["kappa", fixed(quality.kappa), "", ""],
       ["kappa, majority", fixed(quality.kappa_majority), fixed(quality.kappa_majority_last_1000), ""],
       ["kappa, temporal", fixed(quality.kappa_temporal), fixed(quality.kappa_temporal_last_1000), ""],
@@ -62,7 +62,7 @@ function showClasses(status) {
   const lines = (status.quality?.classes ?? []).map((one) => [one.label === null ? "all others" : String(one.label),
     count(one.events), count(one.predicted), percent(one.precision), percent(one.recall), fixed(one.f1, 2)]);
   put(at("classes"), lines.length ? table("", ["label", "events", "predicted", "precision", "recall", "F1"], lines) :
-    made("p", "None yet."));
+    make("p", "None yet."));
 }
 
 function showRejects(status) {
@@ -73,5 +73,5 @@ function showRejects(status) {
   const last = (status.last_rejects ?? []).toReversed().map((one) =>
     [spaced(one.reason), `${one.partition} / ${one.position}`, clock(one.at)]);
   const recent = last.length ? [table("The last of this process", ["reason", "partition / position", "time"], last)] : [];
-  put(at("rejects"), ...totals, ...recent, ...(totals.length || recent.length ? [] : [made("p", "None.")]));
+  put(at("rejects"), ...totals, ...recent, ...(totals.length || recent.length ? [] : [make("p", "None.")]));
 }

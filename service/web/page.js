@@ -1,4 +1,4 @@
-// The page: a door where a key is asked for, a view behind it, and what happens when the service goes away and comes back.
+// The page: a form that asks for a key, the view behind it, and news of a service that was away.
 
 const NEWS = 15_000;
 let before = null;
@@ -12,7 +12,7 @@ function show(status) {
   document.title = `${status.model} · onepass`;
   answer("good", isGood(status));
   answer("changed", didChange(status));
-  answer("why", whySo(status, weighed.heaviest, weighed.swayed));
+  answer("why", whySo(status, topWeights.heaviest, topWeights.swayed));
   showNumbers(status);
   showQuality(status);
   showClasses(status);
@@ -28,8 +28,8 @@ function turn(closed, message) {
   say(at("trouble"), message);
 }
 
-/** A service that was away, or that knows less than before, has been restarted: say so, and go on. */
-function returned(status) {
+/** Reports that the service was away, or that its model went back: it was restarted. */
+function noteReturn(status) {
   const words = [];
   if (away !== null) words.push(`The service answers again, after ${Math.max(1, Math.round((Date.now() - away) / 1000))} s.`);
   if (before !== null && status.events < before) {
@@ -43,11 +43,11 @@ function returned(status) {
   return Date.now() < news.until ? news.words : "";
 }
 
-async function look() {
-  if (!at("door").hidden) return;  // it is the reader's turn: to ask on without a key would count as guessing
-  const seen = await asked("status");
+async function loadStatus() {
+  if (!at("door").hidden) return;  // a key is needed first: each request without one counts as a failure
+  const seen = await fetchJson("status");
   if (seen.status === 200) {
-    const words = returned(seen.document);
+    const words = noteReturn(seen.document);
     turn(false, [seen.document.waiting_for, words].filter(Boolean).join(" · "));
     show(seen.document);
   } else if (seen.status === 401 || seen.status === 403 || (seen.status === 429 && at("view").hidden)) {
@@ -56,14 +56,14 @@ async function look() {
   } else {
     away ??= Date.now();
     at("view").classList.add("stale");
-    say(at("trouble"), `${seen.message}: asking again; below is what was true at ${clock(away / 1000)}`);
+    say(at("trouble"), `${seen.message}: trying again; the numbers below are of ${clock(away / 1000)}`);
   }
 }
 
-const lookNow = every(1000, look);
-const recallNow = every(2000, recall);
-const weighNow = every(5000, weigh);
-const begin = () => lookNow().then(() => Promise.all([recallNow(), weighNow()]));
+const loadStatusNow = every(1000, loadStatus);
+const loadHistoryNow = every(2000, loadHistory);
+const loadWeightsNow = every(5000, loadWeights);
+const begin = () => loadStatusNow().then(() => Promise.all([loadHistoryNow(), loadWeightsNow()]));
 
 at("door").addEventListener("submit", (event) => {
   event.preventDefault();

@@ -1,4 +1,4 @@
-// The form that asks for a prediction, and the terms that its score is the sum of.
+// The form that asks for a prediction, and the terms that add up to its score.
 
 let flat = false;
 
@@ -11,16 +11,16 @@ function showForm(status) {
   }
 }
 
-function explained(title, parts) {
+function explainByFeatures(title, parts) {
   const terms = [...parts.features.map((one) => one.contribution), parts.bias, parts.constant, parts.omitted.contribution];
   const most = Math.max(...terms.filter(known).map(Math.abs));
   const sum = (name, value) => [name, "", "", "", swing(value, most, number(value))];
-  const lines = parts.features.map((one) => [one.name + shared(one), number(one.value), number(one.scaled),
+  const lines = parts.features.map((one) => [one.name + collisions(one), number(one.value), number(one.scaled),
     number(one.weight), swing(one.contribution, most, number(one.contribution))]);
   lines.push(sum("bias", parts.bias));
   if (parts.constant) lines.push(sum("constant", parts.constant));
   if (parts.omitted.count) lines.push(sum(`${parts.omitted.count} more`, parts.omitted.contribution));
-  lines.push(["score", "", "", "", made("b", number(parts.score))]);
+  lines.push(["score", "", "", "", make("b", number(parts.score))]);
   return table(title, ["feature", "value", "scaled", "weight", "adds"], lines);
 }
 
@@ -34,7 +34,7 @@ at("ask").addEventListener("submit", async (event) => {
     at("answer").textContent = "this is not JSON";
     return;
   }
-  const seen = await asked("predict?explain=true", JSON.stringify(flat ? features : { features }));
+  const seen = await fetchJson("predict?explain=true", JSON.stringify(flat ? features : { features }));
   if (seen.status !== 200) {
     at("answer").textContent = seen.message;
     return;
@@ -42,7 +42,7 @@ at("ask").addEventListener("submit", async (event) => {
   const { label, score, probability, explanation } = seen.document;
   at("answer").textContent = `${label}: score ${number(score)}` +
     (known(probability) ? `, probability ${number(probability, 3)}` : "");
-  const why = explanation.support ? explainedByRows : explained;
+  const why = explanation.support ? explainByRows : explainByFeatures;
   at("explained").append(why(`why ${label}`, explanation));
   const second = explanation.runner_up;
   if (second) at("explained").append(why(`runner-up: ${second.label}`, second));

@@ -62,7 +62,7 @@ CHANGED = [
         "worse",
         "Changed",
         (
-            "1,000 events ago, at event 19,000: error rose by 0.21 (adwin). Told for 5,000 events"
+            "1,000 events ago, at event 19,000: error rose by 0.21 (adwin). Shown for 5,000 events"
             " or a minute."
         ),
     ),
@@ -184,7 +184,7 @@ def test_what_moved_with_the_alarm_says_why(shell, told, word):
     assert said[1] == word
 
 
-WITH = "The error rose with them: whether the rule changed as well cannot be told from this."
+WITH = "The error rose with them, so the rule may have changed too."
 TEMP = alarm(19_100, "moved", "temp", "inputs", psi=0.58)
 LABELS = alarm(19_200, "moved", "label", "labels", psi=0.31)
 LATER = [{"feature": "temp", "psi": 0.02}]
@@ -219,12 +219,12 @@ SENTENCES = [
     (
         status(alarms=[alarm(19_000), LABELS]),
         "The labels moved",
-        f"They come in another mix than before (PSI 0.31 then). {WITH}",
+        f"The share of each label changed (PSI 0.31 then). {WITH}",
     ),
     (
         status(alarms=[LABELS]),
         "The labels moved",
-        "They come in another mix than before (PSI 0.31 then). The error has not followed.",
+        "The share of each label changed (PSI 0.31 then). The error has not followed.",
     ),
     (
         status(alarms=[alarm(19_000), alarm(19_100, "moved", "label", "inputs")]),
@@ -241,7 +241,7 @@ SENTENCES = [
     (
         status() | {"support": {"rows": 1200, "room": 10_000}},
         "Nothing to explain",
-        "Answers come from 1,200 stored events; there is room for 10,000.",
+        "Predictions use 1,200 stored events, of at most 10,000.",
     ),
     (
         status() | {"support": {"rows": 0, "room": 10}},
@@ -264,7 +264,7 @@ def test_the_bias_is_among_the_heaviest_weights(shell):
         {"slot": slot, "name": name, "weight": w}
         for slot, name, w in [(0, "bias", -3), (1, "a", 2), (2, "b", 4)]
     ]
-    noted = "([top]) => { note([{ label: 'x', top }], () => NaN, 5); return weighed.heaviest; }"
+    noted = "([top]) => { note([{ label: 'x', top }], () => NaN, 5); return topWeights.heaviest; }"
     assert shell.evaluate(noted, [top]) == ["b", "bias", "a"]
 
 
@@ -300,7 +300,7 @@ def test_a_stored_row_is_named_by_its_largest_values(shell, row, words):
 
 
 @pytest.mark.parametrize(
-    ("exact", "last"), [(True, "score"), (False, "score, by votes: the rows only tend to it")]
+    ("exact", "last"), [(True, "score"), (False, "score, by votes: the rows only show a tendency")]
 )
 def test_a_score_as_a_sum_of_stored_rows(shell, exact, last):
     omitted = {"count": 1, "contribution": 0.25}
@@ -311,7 +311,7 @@ def test_a_score_as_a_sum_of_stored_rows(shell, exact, last):
         "score": 1.75,
     }
     lines = shell.evaluate(
-        "(parts) => [...explainedByRows('', parts).rows].map((row) => [...row.cells].map((cell) =>"
+        "(parts) => [...explainByRows('', parts).rows].map((row) => [...row.cells].map((cell) =>"
         " cell.textContent))",
         parts | {"exact": exact},
     )

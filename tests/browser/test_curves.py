@@ -108,7 +108,7 @@ NAMED = """([points]) => {
   const curves = curvesOf(points);
   const named = (place) => [...place.querySelectorAll("[title]")].filter((one) => one.title)
     .map((one) => [one.textContent.trim(), one.title]);
-  const list = made("ul", "", ...legend(curves, null));
+  const list = make("ul", "", ...legend(curves, null));
   return [named(list), named(pointsTable(curves)), \
 chart(curves, [], 700, null).picture.getAttribute("aria-label")];
 }"""

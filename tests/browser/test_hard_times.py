@@ -108,7 +108,7 @@ def test_it_goes_on_after_a_restart(visit, redis_url, tmp_path):
         process.signal(signal.SIGKILL)
         process.finish()
         expect(page.locator("#trouble")).to_contain_text(
-            "the service does not answer: asking again"
+            "the service does not answer: trying again"
         )
         expect(page.locator("#view")).to_have_class("stale")
         expect(page.locator("#numbers")).to_contain_text("500")

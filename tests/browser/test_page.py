@@ -158,7 +158,7 @@ def test_a_kernel_model_shows_its_stored_rows(visit, redis_url, tmp_path):
         page.goto(f"http://127.0.0.1:{process.port}/")
         expect(page.locator("#numbers")).to_contain_text("300")
         expect(page.locator("#numbers")).to_contain_text("of 120")
-        expect(page.locator("#why")).to_contain_text("stored events; there is room for 120.")
+        expect(page.locator("#why")).to_contain_text("stored events, of at most 120.")
         expect(page.locator("#weights-title")).to_have_text("Heaviest stored rows")
         expect(page.locator("#weights caption").first).to_have_text(
             re.compile(r"^x: \d+ of 40 rows stored$")

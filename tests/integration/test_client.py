@@ -78,7 +78,7 @@ def test_the_example_shows_its_key(tmp_path, redis_url):
     with running("run", config) as process:
         process.answers("/readyz", 200)
         url = f"http://127.0.0.1:{process.port}"
-        assert "401 unauthorized: no key was given" in example(url).stderr
+        assert "401 unauthorized: no API key" in example(url).stderr
         for done in (example(url, "--key", secret), example(CLIENT_URL=url, CLIENT_KEY=secret)):
             assert "after 0 events" in done.stdout
             assert "403 forbidden" in done.stderr, "it is not good for events"

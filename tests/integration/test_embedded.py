@@ -91,7 +91,7 @@ def test_a_server_that_never_answers_is_not_left_behind(tmp_path, monkeypatch):
         return False
 
     mute = ServerProcess("Mute", ["sh", "-c", "echo $$; exec sleep 100"], log, answers)
-    with pytest.raises(EmbeddedError, match="Mute has no answer"):
+    with pytest.raises(EmbeddedError, match="Mute does not answer"):
         mute.start()
     assert not alive(int(log.read_text()))
 

@@ -24,20 +24,20 @@ QUERY: dict[str, dict[str, Any]] = {
 TOO_LARGE = {413: "Body too large"}
 UNAVAILABLE = {503: "Not ready, or too many requests at once"}
 OF_KEYS = {
-    401: "No key, or one that is not known",
-    403: "The key is not good for this",
-    429: "More requests than the key is good for",
+    401: "No key, or an unknown or expired one",
+    403: "The key does not have the scope",
+    429: "The rate limit of the key is exceeded",
 }
-OF_BODIES = {408: "The body did not come in time", 422: "Body not understood"}
-OF_QUERIES = {422: "A parameter is not understood"}
+OF_BODIES = {408: "The body did not arrive in time", 422: "Invalid body"}
+OF_QUERIES = {422: "Invalid parameter"}
 OF_MODELS = {404: "No such model, or another version is served"}
 OF_ADMIN = {409: "Refused: it would lose or repeat events, or there is no such generation"}
 OF_ENCODINGS = {415: "The body has a content encoding"}
 OF_WRITERS = {
-    403: "Sent by a web page of another origin, or the key is not good for this",
+    403: "Sent by a web page of another origin, or the key does not have the scope",
     415: "The body is not declared as application/json, or has a content encoding",
 }
-OF_HOSTS = {421: "Without keys: the Host is not loopback, api.host or in api.hosts"}
+OF_HOSTS = {421: "Without keys: the Host is neither loopback nor api.host nor in api.hosts"}
 
 
 def document(context: Context, routes: Sequence[Route]) -> dict[str, Any]:
@@ -132,12 +132,12 @@ def _json(shape: str) -> dict[str, Any]:
 
 
 def _bytes(route: Route) -> dict[str, Any]:
-    """Content of JSON with bytes after it, which only inference takes and gives."""
+    """Describe the content type that only inference uses: JSON followed by bytes."""
     if route.takes != "V2Request":
         return {}
     description = (
-        f"JSON of the length that the header {JSON_LENGTH} tells, then the tensors that have a"
-        " binary_data_size"
+        f"JSON, whose length is in the header {JSON_LENGTH}, then the bytes of the tensors that"
+        " have a binary_data_size"
     )
     return {
         "application/octet-stream": {
@@ -154,7 +154,7 @@ def _good_reply(route: Route) -> dict[str, Any]:
         return {"content": _json(route.gives)}
     length = {
         "schema": {"type": "integer", "minimum": 0},
-        "description": "Bytes of the JSON, if others follow it",
+        "description": "Bytes of the JSON, if tensors follow it",
     }
     return {"content": _json(route.gives) | _bytes(route), "headers": {JSON_LENGTH: length}}
 

@@ -8,7 +8,7 @@ TEXT = {"type": "string"}
 
 
 def shape(properties: dict[str, Any], *optional: str) -> dict[str, Any]:
-    """An object with these properties and no other, all required but the optional ones."""
+    """Describe an object with only these properties, all required except the optional ones."""
     required = [name for name in properties if name not in optional]
     return {
         "type": "object",
@@ -42,14 +42,17 @@ _ROWS = {
     "items": {"$ref": "#/components/schemas/StoredRow"},
 }
 PARTS_OF_ROWS = PARTS | {
-    "bias": {"const": 0, "description": "A kernel sees no bias"},
+    "bias": {"const": 0, "description": "A kernel model has no bias"},
     "constant": NUMBER | {"description": "What the rule adds to every score"},
     "features": {"type": "array", "maxItems": 0},
     "support": _ROWS | {"maxItems": 10},
-    "stored": COUNT | {"description": "Rows in the whole set"},
+    "stored": COUNT | {"description": "Number of all stored rows"},
     "exact": {
         "type": "boolean",
-        "description": "Whether constant + contributions = score; of votes they only tend to",
+        "description": (
+            "Whether constant + contributions = score; false for a learner that votes, whose"
+            " contributions only show a tendency"
+        ),
     },
 }
 
@@ -59,7 +62,7 @@ def _explanation(parts: dict[str, Any]) -> dict[str, Any]:
         {
             "score": {
                 "type": ["number", "null"],
-                "description": "Of the positive class, or of the label",
+                "description": "Score of the positive class, or of the label",
             },
             **parts,
             "runner_up": {
@@ -68,7 +71,7 @@ def _explanation(parts: dict[str, Any]) -> dict[str, Any]:
             },
             "names_complete": {
                 "type": "boolean",
-                "description": "Whether every collision would be known",
+                "description": "Whether all names are known, and with them every collision",
             },
         }
     )
@@ -80,7 +83,7 @@ def explanation_shapes(prediction: dict[str, Any]) -> dict[str, Any]:
         "ExplainedFeature": shape(
             {
                 "name": TEXT,
-                "value": NUMBER | {"description": "As sent; the sum, where features met in a slot"},
+                "value": NUMBER | {"description": "As sent; the sum if features share a slot"},
                 "scaled": NUMBER | {"description": "As the rule sees it"},
                 "weight": NUMBER,
                 "contribution": NUMBER,
@@ -142,8 +145,8 @@ _CLASS_OF_ROWS = shape(
         "label": {"type": ["string", "integer"]},
         "top": {"type": "array", "maxItems": 0},
         "support": _ROWS | {"maxItems": 50},
-        "stored": COUNT | {"description": "Rows in the whole set"},
-        "room": COUNT | {"description": "Most rows that are ever stored"},
+        "stored": COUNT | {"description": "Number of all stored rows"},
+        "room": COUNT | {"description": "Most rows that can be stored"},
         "norm": {"type": "number", "minimum": 0},
     }
 )
@@ -160,7 +163,7 @@ _STORED_ROW = shape(
     {
         "coefficient": NUMBER | {"description": "With the sign of the row's label"},
         "similarity": NUMBER
-        | {"description": "K(stored row, instance); of the whole set, the row's norm √K"},
+        | {"description": "K(stored row, instance); in /weights the row's norm, √K(row, row)"},
         "contribution": NUMBER | {"description": "coefficient × similarity"},
         "features": {
             "type": "array",

@@ -1,5 +1,5 @@
-"""Shapes of requests, by the settings of this model: a body that fits its shape is accepted, any
-other is refused.
+"""Build the shapes of requests from the settings of a model. A body that fits its shape is
+accepted, and any other is refused.
 
 JSON Schema cannot express three rules: the squares of a row's values add up to 1e100 at most, text
 and lists give at most as many different words as a row may have features, and a tree's brackets
@@ -51,7 +51,7 @@ class _Bodies:
         }
         if not negative:
             self._number["description"] = (
-                "Not below 0; of features hashed into one slot their sum is looked at"
+                "Not below 0; for features hashed into one slot, their sum"
             )
         self._weight: Schema = {
             "anyOf": [
@@ -152,15 +152,15 @@ class _Bodies:
             "additionalProperties": self._value(text=False) if features.bits else False,
             "maxProperties": limits.max_features,
             "propertyNames": {"maxLength": longest},
-            "description": "The squares of all values may add up to 1e100.",
+            "description": "The squares of all values may add up to 1e100 at most.",
         }
 
     def _tree(self) -> Schema:
         """The field of the tree, by its name; empty if events have no tree."""
         name, most = self._settings.features.tree, self._settings.limits.max_nodes
         description = (
-            f"A parse such as (S (NP (PRP I)) (VP (VBP run))): its brackets match, and {most} nodes"
-            " have children."
+            f"A parse such as (S (NP (PRP I)) (VP (VBP run))): its brackets match, and at most"
+            f" {most} nodes have children."
         )
         return (
             {}
@@ -188,7 +188,7 @@ class _Bodies:
 
 
 def _spellings(label: str) -> list[Any]:
-    """List every JSON value that is this label."""
+    """List every JSON value that means this label."""
     found: list[Any] = [label]
     if label in {"true", "false"}:
         found.append(label == "true")

@@ -171,28 +171,29 @@ _CHECKPOINT = shape(
         "age_seconds": SECONDS,
         "events": COUNT,
         "errors": COUNT,
-        "origin": TEXT | {"description": "`learned`, or the operator's word that made it"},
+        "origin": TEXT | {"description": "`learned`, or the operator's command that wrote it"},
     }
 )
 
 ADMIN_SCHEMAS: dict[str, dict[str, Any]] = {
     "Rollback": shape(
         {
-            "generation": {"type": "integer", "description": "One of those that are kept"},
+            "generation": {"type": "integer", "description": "A kept generation"},
             "rewind": {
                 "type": "boolean",
                 "description": (
-                    "true: what came after that generation is learned again from the log; false:"
-                    " learning goes on where the log is, and what came between stays unlearned"
+                    "true: the events after that generation are learned again from the log; false:"
+                    " learning resumes at the present positions, and the events in between stay"
+                    " unlearned"
                 ),
             },
         }
     ),
     "RolledBack": shape(
         {
-            "generation": COUNT | {"description": "The newest now"},
+            "generation": COUNT | {"description": "The newest generation, made by the rollback"},
             "state_of": COUNT | {"description": "The generation whose state it has"},
-            "was": COUNT | {"description": "The newest until then"},
+            "was": COUNT | {"description": "The newest generation before the rollback"},
         }
     ),
     "Froze": shape({"frozen": _FREEZE}),

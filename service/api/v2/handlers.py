@@ -28,7 +28,7 @@ OUTPUTS = ("label", "score", "probability")
 
 
 async def server(context: Context, request: Request) -> Response:
-    """What this server is, and which extensions of the protocol it knows."""
+    """Name this server, its version and the extensions of the protocol that it supports."""
     del context, request
     return json_reply(
         {
@@ -40,20 +40,20 @@ async def server(context: Context, request: Request) -> Response:
 
 
 async def live(context: Context, request: Request) -> Response:
-    """The process answers."""
+    """Report that the process is alive."""
     del context, request
     return json_reply({"live": True})
 
 
 async def ready(context: Context, request: Request) -> Response:
-    """Predictions are served."""
+    """Report whether predictions are served."""
     del request
     _check_ready(context)
     return json_reply({"ready": True})
 
 
 async def model(context: Context, request: Request) -> Response:
-    """Names, datatypes and shapes of what goes in and comes out; −1 is any number of rows."""
+    """List the inputs and outputs: names, datatypes and shapes; −1 is any number."""
     version = _find_version(context, request)
     columns = _columns(context)
     inputs = [_describe("instances", "BYTES", -1)]
@@ -71,14 +71,14 @@ async def model(context: Context, request: Request) -> Response:
 
 
 async def model_ready(context: Context, request: Request) -> Response:
-    """Predictions of this model, and of this version, are served."""
+    """Report whether predictions of this model, and of this version, are served."""
     _find_version(context, request)
     _check_ready(context)
     return json_reply({"name": context.settings.name, "ready": True})
 
 
 async def infer(context: Context, request: Request) -> Response:
-    """Predictions of the rows of a tensor."""
+    """Predict the rows of a tensor."""
     _check_name(context, request)
 
     def work(body: bytes) -> Response:
@@ -140,9 +140,9 @@ def _check_outputs(context: Context, asked: InferenceRequest) -> None:
     known = {*OUTPUTS, "scores"} if context.settings.label.classes == "grow" else {*OUTPUTS}
     for wanted in asked.outputs or ():
         if wanted.name not in known:
-            raise malformed(f"the outputs are {', '.join(sorted(known))}")
+            raise malformed(f"unknown output; known: {', '.join(sorted(known))}")
         if "classification" in wanted.parameters:
-            raise malformed("classification is not an extension of this server")
+            raise malformed("the classification extension is not supported")
 
 
 def _rows(context: Context, asked: InferenceRequest, raw: dict[str, bytes]) -> Batch:
@@ -158,7 +158,7 @@ def _rows(context: Context, asked: InferenceRequest, raw: dict[str, bytes]) -> B
             return batch([require(row, number) for number, row in enumerate(rows)])
         case _:
             where = "where columns are declared and events have no trees"
-            raise malformed(f"there is one input, of the name features ({where}) or instances")
+            raise malformed(f"give one input, named features ({where}) or instances")
 
 
 def _make_outputs(predictions: Sequence[Prediction | str]) -> list[Output]:

@@ -19,7 +19,7 @@ from learners.batch import Array
 from service.api.responses import ApiError
 
 NUMBERS: dict[str, str] = {"FP64": "<f8", "FP32": "<f4", "INT64": "<i8", "INT32": "<i4"}
-"""Datatypes of numbers that are understood, as numpy calls them."""
+"""Supported datatypes of numbers, with numpy's names for them."""
 
 JSON_LENGTH = "Inference-Header-Content-Length"
 
@@ -96,7 +96,7 @@ def read(body: bytes, json_length: str | None) -> Request:
     try:
         asked = _DECODER.decode(body[:length])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        part = "the body" if json_length is None else f"as much of the body as {JSON_LENGTH} tells"
+        part = "the body" if json_length is None else f"the body's part up to {JSON_LENGTH}"
         raise malformed(f"{part} is not a JSON object of the expected form") from None
     raw, at = {}, length
     for tensor in asked.inputs:
@@ -109,7 +109,7 @@ def read(body: bytes, json_length: str | None) -> Request:
         at += size
     if at != len(body):
         raise malformed(
-            f"the body has more bytes than {JSON_LENGTH} and the inputs' binary_data_size tell"
+            f"the body is longer than {JSON_LENGTH} plus the binary_data_size of all inputs"
         )
     return Request(asked, raw)
 
@@ -117,14 +117,14 @@ def read(body: bytes, json_length: str | None) -> Request:
 def numbers(tensor: Tensor, raw: bytes | None, columns: int, most: int) -> Array:
     """Decode a tensor of numbers as a table of rows and columns."""
     if tensor.datatype not in NUMBERS:
-        raise malformed(f"the input is of one of the datatypes {', '.join(NUMBERS)}")
+        raise malformed(f"the input's datatype must be one of {', '.join(NUMBERS)}")
     rows = _rows(tensor, most)
     if tensor.shape != [rows, columns]:
-        raise malformed(f"the input has the shape [rows, {columns}]")
+        raise malformed(f"the input's shape must be [rows, {columns}]")
     kind = np.dtype(NUMBERS[tensor.datatype])
     if raw is not None:
         if len(raw) != rows * columns * kind.itemsize:
-            raise malformed("the input has not as many bytes as its shape and datatype ask for")
+            raise malformed("the input's number of bytes does not fit its shape and datatype")
         array: NDArray[Any] = np.frombuffer(raw, kind)
     else:
         array = _parse_numbers(_flatten(tensor, rows, columns), kind)
@@ -135,22 +135,22 @@ def texts(tensor: Tensor, raw: bytes | None, most: int) -> list[bytes]:
     """Decode the elements of a tensor of bytes."""
     rows = _rows(tensor, most)
     if tensor.datatype != "BYTES" or tensor.shape != [rows]:
-        raise malformed("the input is of the datatype BYTES and the shape [rows]")
+        raise malformed("the input must have the datatype BYTES and the shape [rows]")
     if raw is not None:
         elements = _split_prefixed(raw)
     elif tensor.data is not None and all(type(element) is str for element in tensor.data):
         elements = [element.encode() for element in tensor.data]
     else:
-        raise malformed("the input's data are strings")
+        raise malformed("the input's data must be strings")
     if len(elements) != rows:
-        raise malformed("the input has not as many elements as its shape tells")
+        raise malformed("the input's number of elements does not fit its shape")
     return elements
 
 
 def write(
     outputs: list[Output], asked: InferenceRequest
 ) -> tuple[list[dict[str, Any]], bytes | None]:
-    """Encode the outputs as JSON values, and as bytes those that the request wants as bytes."""
+    """Encode each output as JSON values, or as bytes if the request asks for bytes."""
     described: list[dict[str, Any]] = []
     raw: bytes | None = None
     all_as_bytes = _flag(asked.parameters, "binary_data_output", default=False)
@@ -183,7 +183,7 @@ def malformed(message: str) -> ApiError:
 def _flag(parameters: Parameters, name: str, *, default: bool) -> bool:
     flag = parameters.get(name, default)
     if not isinstance(flag, bool):
-        raise malformed(f"{name} is true or false")
+        raise malformed(f"{name} must be true or false")
     return flag
 
 
@@ -191,7 +191,7 @@ def _rows(tensor: Tensor, most: int) -> int:
     if not tensor.shape or tensor.shape[0] < 0:
         raise malformed("an input has no shape")
     if tensor.shape[0] > most:
-        raise ApiError(422, "too_many_instances", f"an input may have {most} rows")
+        raise ApiError(422, "too_many_instances", f"an input may have at most {most} rows")
     return tensor.shape[0]
 
 
@@ -203,7 +203,7 @@ def _flatten(tensor: Tensor, rows: int, columns: int) -> list[Any]:
     if len(data) == rows and all(type(row) is list and len(row) == columns for row in data):
         data = list(chain.from_iterable(data))
     if len(data) != rows * columns:
-        raise malformed("the input has not as many elements as its shape tells")
+        raise malformed("the input's number of elements does not fit its shape")
     return data
 
 
@@ -212,12 +212,12 @@ def _parse_numbers(elements: list[Any], kind: np.dtype[Any]) -> NDArray[Any]:
     if not all(
         type(one) is int or (type(one) is float and (real or one.is_integer())) for one in elements
     ):
-        raise malformed("the input's data are numbers of its datatype")
+        raise malformed("the input's data must be numbers of its datatype")
     try:
         with np.errstate(over="ignore"):  # the decoder refuses infinite values
             return np.array(elements, kind)
     except OverflowError:
-        raise ApiError(422, "range", "a number is beyond the input's datatype") from None
+        raise ApiError(422, "range", "a number does not fit the input's datatype") from None
 
 
 def _split_prefixed(raw: bytes) -> list[bytes]:
@@ -228,7 +228,7 @@ def _split_prefixed(raw: bytes) -> list[bytes]:
         if end <= len(raw):
             end += struct.unpack_from("<I", raw, at)[0]
         if end > len(raw):
-            raise malformed("an element of the input is longer than the bytes that are there")
+            raise malformed("an element of the input is longer than the remaining bytes")
         elements.append(raw[at + 4 : end])
         at = end
     return elements

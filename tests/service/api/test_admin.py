@@ -55,7 +55,7 @@ def test_what_the_log_has_no_more_is_refused_in_words_of_http(world, go_back):
     reply = go_back(1, rewind=True)
     assert check_error(reply, 409) == "refused"
     message = reply.json()["error"]["message"]
-    assert message.endswith('; give "rewind": false to go on where the log is')
+    assert message.endswith('; give "rewind": false to resume at the present positions')
     assert "--" not in message
     assert go_back(1, rewind=False).status_code == 200
 
@@ -65,5 +65,5 @@ def test_what_would_be_learned_twice_is_refused_in_words_of_http(go_back):
     reply = go_back(3, rewind=False)
     assert check_error(reply, 409) == "refused"
     message = reply.json()["error"]["message"]
-    assert message.endswith('would be learned twice; give "rewind": true to learn that again')
+    assert message.endswith('would be learned twice; give "rewind": true')
     assert "--" not in message

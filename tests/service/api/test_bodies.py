@@ -26,10 +26,7 @@ def test_a_body_with_a_content_encoding_is_not_understood(client, coding):
     ):
         reply = ask(client, "POST", path, key, b"\x1f\x8b", **{"content-encoding": coding})
         assert check_error(reply, 415) == "encoding"
-        assert (
-            reply.json()["error"]["message"]
-            == "send the body as it is; no content encoding is understood"
-        )
+        assert reply.json()["error"]["message"].startswith("content encodings are not supported")
     assert (
         check_error(ask(client, "POST", "/predict", "", b"", **{"content-encoding": coding}), 401)
         == "unauthorized"

@@ -100,8 +100,8 @@ def test_going_back_needs_both_words(client, file, body):
     assert check_error(reply, 422) == "malformed"
     message = reply.json()["error"]["message"]
     assert '"generation"' in message
-    assert "true: what came after that generation is learned again" in message
-    assert "false: learning goes on where the log is" in message
+    assert "true: the events after that generation are learned again" in message
+    assert "false: learning resumes at the present positions" in message
     shape = ask(client, "GET", "/openapi.json", "admin").json()["components"]["schemas"]["Rollback"]
     assert shape["required"] == ["generation", "rewind"]
 
@@ -163,10 +163,10 @@ def test_no_key_and_a_wrong_key_are_told_apart(client):
         assert check_error(reply, 401) == "unauthorized"
         return reply.json()["error"]["message"]
 
-    missing = "no key was given: Authorization: Bearer op_..."
+    missing = "no API key: send the header Authorization: Bearer op_..."
     assert told() == missing
     assert told(authorization="Basic x") == missing
-    unknown = "this key is not known, or good no more"
+    unknown = "unknown or expired API key"
     assert told(**bearer(CANARY)) == unknown
     assert told(**bearer("expired")) == unknown, "that it was good once is nobody's business"
 

@@ -42,7 +42,7 @@ def test_rollback_from_then(world, ask, ask_json):
 
 def test_rollback_keeping_the_position(world, ask, ask_json):
     out = ask("rollback", "--to", 2, "--keep-offsets")
-    assert "stays unlearned" in out
+    assert "stay unlearned" in out
     assert "partition 0 from 80 to 200, 120 events" in out
     newest, second = ask_json("show"), ask_json("show", "--generation", 2)
     assert newest["state_digest"] == second["state_digest"]
@@ -69,7 +69,7 @@ def test_rollback_beside_a_learner_that_always_writes_first(world, ask, monkeypa
     """Nobody used the command wrongly, so the status is 1."""
     monkeypatch.setattr(RedisStore, "restate", lose_every_race)
     err = ask("rollback", "--to", 2, "--rewind", status=1)
-    assert "freeze it first" in err
+    assert "freeze the model first" in err
     assert world.store.newest().generation == 5
 
 
@@ -143,10 +143,8 @@ def test_a_position_kept_that_lies_before_is_said(ask):
     assert "partition 0 up to 120, and the newest positions are at 40" in said
     assert "would be learned twice" in said
     out = ask("rollback", "--to", 3, "--keep-offsets", "--force")
-    assert (
-        "partition 0 from 120 to 40, which is backwards: unless the log was recreated, it is"
-        " learned twice" in out
-    )
+    assert "partition 0 from 120 to 40, backwards" in out
+    assert "learned twice" in out
 
 
 def test_rollback_fences_who_learns(world, ask):
@@ -157,7 +155,7 @@ def test_rollback_fences_who_learns(world, ask):
 
 
 def test_the_newest_is_no_generation_to_go_back_to(ask):
-    assert "nothing to go back" in ask("rollback", "--to", 5, "--rewind", status=2)
+    assert "is the newest: choose" in ask("rollback", "--to", 5, "--rewind", status=2)
 
 
 def wait_for_newest(capsys, config, check):

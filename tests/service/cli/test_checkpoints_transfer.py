@@ -115,7 +115,7 @@ def test_files_that_are_refused(world, ask, tmp_path):
     assert "damaged" in ask("import", damaged, "--replace", status=2)
     assert "cannot be read" in ask("import", tmp_path / "none", "--replace", status=2)
     damaged.write_bytes((GOLDEN / "delta-2.bin").read_bytes())
-    assert "only what changed" in ask("import", damaged, "--replace", status=2)
+    assert "only the changes" in ask("import", damaged, "--replace", status=2)
     values = world.values | {"learner": "pa1:C=0.2"}
     world.config.write_text(yaml.safe_dump(values))
     differs = "learner.C is 0.2 in the configuration and 0.1 in the checkpoint"

@@ -43,7 +43,7 @@ def test_lists_by_the_first_place_that_differs():
         'columns[1] is "b" in the configuration and "x" in the checkpoint'
     ]
     assert diff_settings({"columns": ["a"]}, {"columns": ["a", "b", "c", "d"]}) == [
-        "columns is 1 long in the configuration and 4 in the checkpoint"
+        "columns has length 1 in the configuration and 4 in the checkpoint"
     ]
     assert diff_settings({"on_error": ["boost"]}, {"on_error": []}) == [
         'on_error is ["boost"] in the configuration and [] in the checkpoint'

@@ -9,7 +9,7 @@ import struct
 from service.config.settings import Api
 from service.model.scheduling import RequestGate
 from service.server.in_flight import InFlightLimit
-from service.server.server import bound, make_server
+from service.server.server import make_server, open_socket
 from tests.waiting import wait_for
 
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n"
@@ -40,7 +40,7 @@ async def until(condition):
 async def scenario():
     gate, app = RequestGate(), App()
     limit = InFlightLimit(9, lambda _: None, gate.arrived, gate.answered)
-    listening = bound("127.0.0.1", 0, open_to_others=False)
+    listening = open_socket("127.0.0.1", 0, open_to_others=False)
     port = listening.getsockname()[1]
     server = make_server(app, Api(), limit)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
@@ -93,7 +93,7 @@ async def unread():
 
     gate = RequestGate()
     limit = InFlightLimit(9, lambda _: None, gate.arrived, gate.answered)
-    listening = bound("127.0.0.1", 0, open_to_others=False)
+    listening = open_socket("127.0.0.1", 0, open_to_others=False)
     server = make_server(app, Api(), limit)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     await until(lambda: server.started)
@@ -120,7 +120,7 @@ async def aborted():
         await until(scope["gone"])
 
     limit = InFlightLimit(9, lambda _: None)
-    listening = bound("127.0.0.1", 0, open_to_others=False)
+    listening = open_socket("127.0.0.1", 0, open_to_others=False)
     server = make_server(app, Api(), limit)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     await until(lambda: server.started)

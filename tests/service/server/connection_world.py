@@ -12,7 +12,7 @@ import pytest
 from service.api.middleware import AuthAndLimits
 from service.config.settings import Api
 from service.server.in_flight import InFlightLimit
-from service.server.server import bound, make_server
+from service.server.server import make_server, open_socket
 from tests.waiting import HANG_SECONDS
 
 FAST = {"header_seconds": 0.5, "body_seconds": 0.5, "idle_seconds": 0.7, "max_in_flight": 4}
@@ -88,7 +88,7 @@ class World:
         self.server = make_server(AuthAndLimits(self.app, 1000), self.api, self.limit)
         self.timers, self.accepted, self.taken = Timers(), 0, 0
         self.server.config.http = self.timed(self.server.config.http)
-        self.socket = bound("127.0.0.1", 0, open_to_others=False)
+        self.socket = open_socket("127.0.0.1", 0, open_to_others=False)
         # Otherwise the kernel may take megabytes of an answer at once, on a busy machine.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         self.port = self.socket.getsockname()[1]

@@ -305,7 +305,7 @@ def test_a_file_that_is_no_file_of_keys_is_not_read(tmp_path, caplog):
         if path.is_dir():
             path.rmdir()
             path.touch()
-    assert caplog.text.count("stay in use") == 3, "the same twice in a row is told once"
+    assert caplog.text.count("stay valid") == 3, "the same twice in a row is told once"
 
 
 def test_a_file_that_becomes_readable_is_read(tmp_path, monkeypatch):

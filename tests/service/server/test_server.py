@@ -10,7 +10,7 @@ from service.app import AdminServer
 from service.config.settings import Api
 from service.errors import SettingsError
 from service.server.api_keys import digest_of, new_key
-from service.server.server import _tls_context, bound
+from service.server.server import _tls_context, open_socket
 from tests.looped import looped
 from tests.service.api.api_client import Client
 
@@ -18,7 +18,7 @@ from tests.service.api.api_client import Client
 @looped("host", ["127.0.0.1", "localhost", "127.5.0.1", "::1"])
 def test_the_loopback_needs_no_key(host):
     try:
-        bound(host, 0, open_to_others=False).close()
+        open_socket(host, 0, open_to_others=False).close()
     except SettingsError as error:
         if host == "::1" and "cannot listen" in str(error):
             pytest.skip("no IPv6 here")
@@ -31,12 +31,12 @@ def test_everything_else_needs_one_or_a_word(host, monkeypatch):
         found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("0.0.0.0", 0))]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
     with pytest.raises(SettingsError) as caught:
-        bound(host, 0, open_to_others=False)
+        open_socket(host, 0, open_to_others=False)
     if "cannot listen" in str(caught.value):
         pytest.skip("no IPv6 here")
     assert "api.keys_file" in str(caught.value)
     assert "--insecure" in str(caught.value)
-    bound(host, 0, open_to_others=True).close()
+    open_socket(host, 0, open_to_others=True).close()
 
 
 def keys(path, *scopes):
