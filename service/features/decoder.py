@@ -209,7 +209,7 @@ class Decoder:
     ) -> Event | Reject:
         try:
             event = self._row(features, label, weight)
-        except OverflowError:  # an integer that no float is near
+        except OverflowError:  # an integer beyond the range of float
             return Reject("range")
         if self._tree is None or isinstance(event, Reject):
             return event

@@ -29,8 +29,8 @@ PHASES = (
 """Tenths: probabilities of P1, P2, N1 and N2 at the beginning and at the end of each phase."""
 POSITIVE, NEGATIVE = "positive", "negative"
 SHARE = 4, 5
-"""Share of the rarest class's rows that a phase has if there is no limit: 800 of 1,000, as in the
-paper.
+"""Events of a phase as a share of the rows of the rarest class, if there is no limit: 800 of 1,000,
+as in the paper.
 """
 
 
@@ -97,7 +97,7 @@ def _four(file: DataFile, classes: str) -> list[str]:
             )
     chosen = [label for label in found if label is not None]
     if len(set(chosen)) < len(CLASSES):
-        raise SettingsError(f"--phases: four different labels, not {classes}")
+        raise SettingsError(f"--phases: give four different labels, not {classes}")
     return chosen
 
 

@@ -66,7 +66,7 @@ class KafkaTopicSource:
         self.seek(BEGINNING)
 
     def seek(self, bookmark: Bookmark) -> None:
-        self._drop()  # and with it what it has fetched and which partitions are paused
+        self._drop()  # and with the client its fetched records and its paused partitions
         positions = bookmark.positions
         if not all(part.isdecimal() for part in (*positions, *positions.values())):
             raise SourceLostError(
@@ -132,7 +132,7 @@ class KafkaTopicSource:
         except BaseException:
             self._drop()
             raise
-        if changed:  # what was polled may be of another topic and is not delivered
+        if changed:  # the polled records may be of another topic, so they are not delivered
             self._drop()
             self._open()
             return []
@@ -207,7 +207,7 @@ class KafkaTopicSource:
         """Return the client. If the last one was dropped, make one, check the bookmark and seek."""
         if self._client is not None and self._client.spent:
             self._drop()
-            gc.collect()  # what it unpacked is large and in reference cycles with its errors
+            gc.collect()  # its unpacked batches are large and in reference cycles with its errors
         if self._client is None:
             self._client = self._connect()
             try:

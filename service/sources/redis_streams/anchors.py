@@ -14,7 +14,7 @@ missing or has another content, the stream's state decides:
 - The entry at the position is there, but entries counted behind it are gone: a dump was restored.
 
 `XDEL` of single entries is no loss while the entry at the position, or the one before it, is there.
-If it was trimmed, deleted and trimmed entries cannot be told apart: both count as lost.
+Once the position is trimmed, deleted entries look the same as trimmed ones: both count as lost.
 Redis 6 cannot show a trim of a stream that had no entry when the reader first looked at it.
 """
 
@@ -31,7 +31,7 @@ MARK = re.compile(r"(\d*):(\d+):(\d+-\d+):(\d*)(?::(\d+-\d+):(\d+))?")
 old mark has only the first four."""
 
 Entry = tuple[bytes, list[bytes]]
-"""An id, and the names and values of the entry's fields by turns."""
+"""An id, and the names and values of the entry's fields in alternation."""
 Verdict = tuple[Loss | None, int]
 """Why entries are lost, and how many are known to be lost."""
 
@@ -69,7 +69,7 @@ class Anchors(NamedTuple):
         )
 
     def finish_at(self, at: str) -> "Anchors":
-        """Return the anchors at the end to read up to, whose entry was deleted."""
+        """Return the anchors at the end up to which to read, if the entry there was deleted."""
         before = (self.at, self.checksum) if self.checksum is not None else self.before
         return self._move_to(at, 0)._replace(checksum=None, before=before)
 
@@ -99,7 +99,7 @@ class State(NamedTuple):
     """Whether the last entry that was counted is there."""
 
 
-# One script, because all replies must be of one moment. It returns only what is compared.
+# One script, so that all replies describe the same moment. It returns only what is compared.
 ASK = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return {} end
 local info, reply = {}, redis.call('XINFO', 'STREAM', KEYS[1])
