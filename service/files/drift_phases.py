@@ -38,9 +38,9 @@ def build_phases(
     file: DataFile, classes: str, *, limit: int | None, seed: int
 ) -> tuple[DataFile, Label, Ints]:
     """Return the file with two labels, its label settings, and its rows in order of the phases."""
-    names = _four(file, classes)
+    names = _find_classes(file, classes)
     signs = zip(names, (POSITIVE, POSITIVE, NEGATIVE, NEGATIVE), strict=True)
-    order = _order(file, names, limit, seed)
+    order = _draw_order(file, names, limit, seed)
     label = Label(field=file.label, positive=POSITIVE, negative=NEGATIVE)
     return replace(file, labels=(POSITIVE, NEGATIVE), renamed=tuple(signs)), label, order
 
@@ -82,7 +82,7 @@ def sections_of(order: Ints) -> list[tuple[int, str]]:
     ]
 
 
-def _four(file: DataFile, classes: str) -> list[str]:
+def _find_classes(file: DataFile, classes: str) -> list[str]:
     names = [name.strip() for name in classes.split(",")]
     if len(names) != len(CLASSES):
         raise SettingsError(
@@ -101,7 +101,7 @@ def _four(file: DataFile, classes: str) -> list[str]:
     return chosen
 
 
-def _order(file: DataFile, names: Sequence[str], limit: int | None, seed: int) -> Ints:
+def _draw_order(file: DataFile, names: Sequence[str], limit: int | None, seed: int) -> Ints:
     rows = _rows_of(file, names)
     usual = max(1, min(mine.size for mine in rows) * SHARE[0] // SHARE[1])
     if limit is not None and limit < len(PHASES):

@@ -115,7 +115,8 @@ class FileBackup:
                 log.warning("%s: %s; trying an older copy", path, error)
         if copies:
             raise CorruptCheckpointError(
-                f"none of the {len(copies)} copies in {self.folder} can be read"
+                f"none of the {len(copies)} copies in {self.folder} can be read: import a "
+                "checkpoint by `onepass checkpoints import`, or start empty with `--start-fresh`"
             )
         return None
 

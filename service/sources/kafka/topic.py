@@ -117,7 +117,7 @@ class KafkaTopicSource:
             return []
         try:
             messages, passed = client.poll(seconds, most)
-            changed = self._changed(client)
+            changed = self._has_changed(client)
         except PositionOutOfRangeError as error:
             self._drop()
             gaps = len(self._gaps)
@@ -184,7 +184,7 @@ class KafkaTopicSource:
 
     def lag(self) -> dict[str, int]:
         client = self._open()
-        if self._changed(client):
+        if self._has_changed(client):
             self._drop()
             client = self._open()
         bounds = self._bounds(client)
@@ -302,7 +302,7 @@ class KafkaTopicSource:
         self._gaps.append(Gap(str(partition), str(start), str(end), end - start, "corrupt"))
         self._move(partition, end)
 
-    def _changed(self, client: Client) -> bool:
+    def _has_changed(self, client: Client) -> bool:
         """Whether it is another topic now, or has a partition that is not read yet."""
         if not same_topic(self._marks[""], client.identity()):
             return True

@@ -172,25 +172,25 @@ def loss(anchors: Anchors, state: State, count: Callable[[str, str], int]) -> Ve
     `count` counts the entries after one id up to another.
     """
     at = order(anchors.at)
-    if at > order(state.newest) or _fewer(anchors, state):
+    if at > order(state.newest) or _has_fewer(anchors, state):
         return "recreated", 0
     if state.here is not None and anchors.checksum not in (None, checksum_of(state.here)):
         return "recreated", 0
     if state.here is not None:
-        return _behind(anchors, state, count)
+        return _check_counted(anchors, state, count)
     if state.first != BEGIN and order(state.first) <= at:
-        return _restored(anchors, state) or _behind(anchors, state, count)
-    return _trimmed(anchors, state, count)
+        return _check_restored(anchors, state) or _check_counted(anchors, state, count)
+    return _check_trimmed(anchors, state, count)
 
 
-def _fewer(anchors: Anchors, state: State) -> bool:
+def _has_fewer(anchors: Anchors, state: State) -> bool:
     """Whether fewer entries were ever added than were added up to the position."""
     if state.added is None or anchors.number is None:
         return False
     return state.added < anchors.number
 
 
-def _behind(anchors: Anchors, state: State, count: Callable[[str, str], int]) -> Verdict:
+def _check_counted(anchors: Anchors, state: State, count: Callable[[str, str], int]) -> Verdict:
     """Check the entries that were counted but not read. A single one may be deleted on purpose."""
     if state.counted or anchors.counted == anchors.at:
         return None, 0
@@ -200,7 +200,7 @@ def _behind(anchors: Anchors, state: State, count: Callable[[str, str], int]) ->
     return ("truncated", gone) if gone > 1 else (None, 0)
 
 
-def _restored(anchors: Anchors, state: State) -> Verdict | None:
+def _check_restored(anchors: Anchors, state: State) -> Verdict | None:
     """Check entries that were read and are gone while older ones are there.
 
     Nobody deletes just the two entries at and before the position, so an older dump was restored.
@@ -213,7 +213,7 @@ def _restored(anchors: Anchors, state: State) -> Verdict | None:
     return None if same else ("truncated", 0)
 
 
-def _trimmed(anchors: Anchors, state: State, count: Callable[[str, str], int]) -> Verdict:
+def _check_trimmed(anchors: Anchors, state: State, count: Callable[[str, str], int]) -> Verdict:
     """Check whether unread entries were trimmed too. No entry up to the position is left."""
     if state.newest == anchors.at:
         return None, 0  # none was added after it

@@ -133,7 +133,7 @@ class RedisSource:
         state = self._state()
         if at is None:
             self._start_at(self._start, state)
-        elif not self._lost(state):
+        elif not self._handle_loss(state):
             self._set_checksum(state)
 
     def stop_at_end(self, end: Positions | None = None) -> Positions:
@@ -184,7 +184,7 @@ class RedisSource:
 
     def lag(self) -> dict[str, int]:
         state = self._state()
-        if self._lost(state):
+        if self._handle_loss(state):
             state = self._state()
         until = time.monotonic() + COUNT_SECONDS
         behind = order(self._anchors.counted) < order(state.last)
@@ -205,7 +205,7 @@ class RedisSource:
         """Read the next entries. At the end of the stream, wait for new ones."""
         if not self._idle or self._end is not None:
             found, intact = self._read(count)
-            if not intact and (found or self._end is not None) and self._lost(self._state()):
+            if not intact and (found or self._end is not None) and self._handle_loss(self._state()):
                 return []
             if not found and self._end is not None:  # the entry at the end was deleted
                 self._anchors = self._anchors.finish_at(self._end)
@@ -299,7 +299,7 @@ class RedisSource:
         elif now.added - now.length == state.added - state.length:
             self._anchors = self._anchors._replace(number=state.added - self._anchors.ahead)
 
-    def _lost(self, state: State) -> bool:
+    def _handle_loss(self, state: State) -> bool:
         """Whether entries after the position are lost. If so, raise, or by policy skip the gap."""
         if state.added is None:  # Redis 6: a number would mislead a Redis 7 that takes over
             self._anchors = self._anchors._replace(number=None)
