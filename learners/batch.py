@@ -1,5 +1,5 @@
-"""`Batch`: rows as learners take them. A CSR matrix with an importance weight and optionally a tree
-per row.
+"""`Batch`, the rows that a learner takes: a CSR matrix with an importance weight per row and
+optionally a tree per row.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,8 @@ _NONE = np.zeros(0, np.int64)
 class Trees(NamedTuple):
     """Trees as flat arrays.
 
-    Tree t is nodes ends[t] … ends[t+1]−1: inner nodes only, ascending by production.
+    Tree t has the nodes ends[t] … ends[t+1]−1. Only inner nodes are stored, ascending by
+    production.
     """
 
     ends: Ints
@@ -35,7 +36,7 @@ class Trees(NamedTuple):
     """The inner children of node n (counted over all trees) are child_ends[n] …
     child_ends[n+1]−1."""
     children: Ints
-    """Positions within the tree."""
+    """Positions of the inner children within the tree."""
 
     @classmethod
     def concatenate(cls, parts: Sequence["Trees"]) -> "Trees":
@@ -106,10 +107,10 @@ class Trees(NamedTuple):
 
 
 NO_TREES = Trees(*(np.zeros(0, np.int64) for _ in Trees._fields))
-"""The trees of a batch whose events have none."""
+"""The trees of a batch in which no event has a tree."""
 
 NO_TREE = Trees(np.zeros(2, np.int64), _NONE, _NONE, np.zeros(1, np.int64), _NONE)
-"""The tree of an event without one, in a batch where other events have one."""
+"""One empty tree, for an event without a tree in a batch where other events have one."""
 
 
 class Batch(NamedTuple):
@@ -123,7 +124,7 @@ class Batch(NamedTuple):
     values: Array
     weights: Array
     trees: Trees = NO_TREES
-    """One per row, empty where an event has none. Or no trees at all."""
+    """One tree per row, which is empty if the event has none. Or no trees at all."""
 
     @classmethod
     def from_rows(

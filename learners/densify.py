@@ -1,5 +1,5 @@
-"""Rows with every slot present, for rules where a zero contributes. Only used if all features are
-columns.
+"""Make rows with every slot present, for rules in which a zero contributes to the score. Only used
+if all features are columns.
 """
 
 import numpy as np

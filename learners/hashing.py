@@ -7,11 +7,11 @@ import zlib
 from collections.abc import Sequence
 
 DENSE_COLUMNS = 4096
-"""Columns. With more of them, rows are not filled up with zeros."""
+"""Columns. Rows with more columns are not filled up with zeros."""
 
 SPREAD = 2654435769
-"""2^32 divided by the golden ratio. We take the upper bits of the product, which depend on all bits
-of the checksum."""
+"""2^32 divided by the golden ratio. The upper bits of the product with it depend on all bits of the
+checksum."""
 
 REMEMBERED = 1 << 17
 """Names whose slot is cached. The cache is emptied when it is full, so that names that never repeat
@@ -28,8 +28,8 @@ class SlotTable:
         self._first = 1 + len(columns)
         self._remembered: dict[str, int] = {}
         self.met: list[tuple[int, str]] | None = None
-        """Slots and names that were not cached, until the reader of this list empties it. None:
-        nobody reads it."""
+        """Slots and names that were not cached, collected until the reader of this list empties it.
+        None if nobody reads it."""
 
     @property
     def dim(self) -> int:
@@ -38,7 +38,7 @@ class SlotTable:
 
     @property
     def dense(self) -> bool:
-        """Every feature is a column, and there are few enough to fill rows up with zeros."""
+        """Whether all features are columns, few enough to fill rows up with zeros."""
         return self.bits == 0 and len(self.columns) <= DENSE_COLUMNS
 
     def hash_slot(self, name: str) -> int:

@@ -1,8 +1,8 @@
 """The `kernel` decorator, and primitives that kernels share.
 
-Kernels give the same bits compiled and, with NUMBA_DISABLE_JIT=1, interpreted. For that they use
-plain loops, `math` functions and `x*x`, and neither `fastmath` nor functions as arguments (numba's
-disk cache supports neither those nor closures).
+A kernel gives the same bits whether it is compiled or, with NUMBA_DISABLE_JIT=1, interpreted.
+Therefore kernels use plain loops, `math` functions and `x*x`, and no `fastmath`. They take no
+functions as arguments and are no closures, because numba's disk cache supports neither.
 """
 
 import fcntl
@@ -36,8 +36,8 @@ LARGEST_WEIGHT = 1e100
 
 
 class DiskCache(FunctionCache):
-    """numba's cache of one kernel, except that a disk that fails is a warning: the kernel is
-    compiled all the same. And only one process writes at a time.
+    """numba's disk cache of one kernel, with two changes. If the disk fails, it warns, and the
+    kernel is compiled without the cache. Only one process writes at a time.
     """
 
     warned = False
@@ -80,13 +80,13 @@ class DiskCache(FunctionCache):
             yield
 
     def _warn(self, error: Exception) -> None:
-        """Once in a process: the next kernel would say the same."""
+        """Warn once per process, because every other kernel would give the same warning."""
         if not DiskCache.warned:
             DiskCache.warned = True
             why = getattr(error, "strerror", None) or f"a damaged file ({type(error).__name__})"
             warnings.warn(
-                f"kernels are not cached: {self.cache_path}: {why}; each start compiles them again"
-                " until there is room, or ONEPASS_CACHE_DIR names another folder",
+                f"kernels are not cached: {self.cache_path}: {why}; each start compiles them again:"
+                " free some space there, or set ONEPASS_CACHE_DIR to another folder",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -98,7 +98,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     if compiled is function:  # interpreted: be as silent about overflow as compiled code
         return cast("Callable[P, R]", np.errstate(all="ignore")(function))
     cache: Any = DiskCache
-    with suppress(RuntimeError):  # no folder can be written: whoever chose the folder has said so
+    with suppress(RuntimeError):  # no writable folder: the code that sets the folder has warned
         compiled._cache = cache(function)  # noqa: SLF001 - numba offers no way to hand over a cache
     return cast("Callable[P, R]", compiled)
 

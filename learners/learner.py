@@ -54,11 +54,11 @@ class Layout(Protocol):
 
     @property
     def dense(self) -> bool:
-        """Every feature is a column, and there are few enough to fill rows up with zeros."""
+        """Whether all features are columns, few enough to fill rows up with zeros."""
 
     @property
     def bias(self) -> bool:
-        """Slot 0 is the constant 1 in every row."""
+        """Whether slot 0 is the constant 1 in every row."""
 
     @property
     def dim(self) -> int:
@@ -76,7 +76,7 @@ class Memory(NamedTuple):
     """What a replay in several passes keeps beside the state."""
 
     duals: Array | None = None
-    """The dual variable of each row, written in place. With several classes: one line per class."""
+    """The dual variable of each row, written in place. With several classes, one line per class."""
     again: bool = False
     """The rows have been learned before, so statistics have already counted them."""
 
@@ -114,7 +114,7 @@ class SupportTerms(NamedTuple):
     stored: int
     """Rows in the whole support set."""
     exact: bool
-    """Whether the score equals the sum. A score made of votes does not, it only resembles it."""
+    """Whether the score equals the sum. A score made of votes is only similar to the sum."""
 
 
 class SupportUsage(NamedTuple):
@@ -195,7 +195,7 @@ class Learner(BaseModel):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this learner can do with its parameters as they are set."""
+        """What this learner can do with its current parameters."""
         return Capabilities()
 
     def row_refusals(self, X: Batch) -> Flags:
@@ -203,15 +203,17 @@ class Learner(BaseModel):
         return row_refusals(X)
 
     def bind(self, layout: Layout) -> Self:
-        """Return this configuration with every choice made that depends on the features.
+        """Return a copy in which every parameter that depends on the features is set.
 
-        Raise ValueError if a choice does not fit the features.
+        Raise ValueError if a parameter does not fit the features.
         """
         del layout
         return self
 
     def is_valid(self, state: State) -> bool:
-        """Whether some events could have led to this state. Kernels index without bounds checks."""
+        """Whether events could have led to this state. Kernels index without bounds checks, so they
+        must not run on any other state.
+        """
         del state
         return True
 
@@ -254,7 +256,7 @@ class Learner(BaseModel):
         raise NotImplementedError
 
     def dropped_updates(self, state: State) -> int:
-        """Count of events whose update was dropped: out of the safe range, or no room to store."""
+        """Count of events whose update was dropped: out of the safe range, or no room for a row."""
         raise NotImplementedError
 
     def norm(self, state: State) -> float:

@@ -1,5 +1,5 @@
-"""Registry of learners: kind to class, imported on first use. `make` builds a learner from a
-configuration.
+"""The registry of learners. It maps a kind to a class, which is imported on first use. `make`
+builds a learner from a configuration.
 """
 
 import difflib
@@ -122,7 +122,7 @@ def make_from(
 
 
 def first_error(error: ValidationError) -> str:
-    """First error of pydantic in one line, without long input values."""
+    """Format pydantic's first error in one line, without long input values."""
     detail = error.errors(include_url=False, include_input=False)[0]
     # For a union, pydantic also names the branch, such as constrained-float. The user did not write
     # that.
@@ -138,14 +138,14 @@ def first_error(error: ValidationError) -> str:
         message += hint if "did you mean" in hint else ""
     if detail["type"] == "model_type":
         message = (
-            "cannot stand here: "
+            "this learner is not allowed here: "
             "compositions nest as scaled(one_vs_rest(selected(averaged(learner))))"
         )
     return f"{where}: {message}" if where else message
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """A hint for a misspelt name: similar names, or all known names."""
+    """Return a hint for a misspelt name: similar names, or all known names."""
     folded = {candidate.casefold(): candidate for candidate in known}
     close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
     best = [

@@ -1,8 +1,10 @@
-"""States as named arrays: `flatten` makes what a checkpoint holds, `restore` reverses it.
+"""States as named arrays: `flatten` makes the arrays of a checkpoint, `restore` makes a state from
+them.
 
 A part of a state may have spare room. Its method `in_use` returns how much of each array is in use,
-by path; the rest is 0. `flatten` returns only that, so the size of a checkpoint depends on what is
-stored, not on what could be. Its method `fixed` names the arrays that no event ever changes.
+by path; the rest is 0. `flatten` returns only the part in use, so the size of a checkpoint depends
+on the rows that are stored, not on the maximum. Its method `fixed` names the arrays that no event
+ever changes.
 """
 
 import hashlib
@@ -16,9 +18,9 @@ State = Any
 
 
 def flatten(state: State, prefix: str = "") -> dict[str, NDArray[Any]]:
-    """Arrays of a state by path, such as `base/w/v`.
+    """Return the arrays of a state by path, such as `base/w/v`.
 
-    For the checkpoint, the debug view and the memory report.
+    The checkpoint, the debug view and the memory report use it.
     """
     taken = _lengths_in_use(state, prefix)
     return {
@@ -29,7 +31,7 @@ def flatten(state: State, prefix: str = "") -> dict[str, NDArray[Any]]:
 def restore(like: State, arrays: dict[str, NDArray[Any]]) -> State:
     """Rebuild a state with the shapes of `like` from flattened arrays.
 
-    Raise ValueError if they do not fit.
+    Raise ValueError if the arrays do not fit.
     """
     expected, roomy = _arrays(like, ""), _lengths_in_use(like, "")
     if expected.keys() != arrays.keys():
@@ -52,7 +54,7 @@ def restore(like: State, arrays: dict[str, NDArray[Any]]) -> State:
 
 
 def in_use_within(state: State) -> dict[str, tuple[int, ...]]:
-    """Lengths in use as the parts of a state report them, for a state that stacks several."""
+    """Return the lengths in use of all parts, for a state that stacks other states."""
     return _lengths_in_use(state, "")
 
 

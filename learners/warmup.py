@@ -1,5 +1,5 @@
-"""Compile every kernel of a learner on two rows: at image build (`python -m learners.warmup`) and
-at start.
+"""Compile every kernel of a learner by running it on two rows. This happens when the image is built
+(`python -m learners.warmup`) and at start.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ from learners.state import State
 def warm(
     learner: Learner, detectors: Iterable[Detector] = (), inputs: Inputs | None = None
 ) -> None:
-    """Run each method of a bound learner, and all that evaluates its scores, once.
+    """Run each method of a bound learner once, and everything that evaluates its scores.
 
     The states are thrown away.
     """
@@ -51,7 +51,7 @@ def _watch_zeros(detector: Detector) -> State:
 
 
 class Columns:
-    """A layout to bind learners to. The compiled code does not depend on it."""
+    """A layout for `bind`. The compiled code does not depend on it."""
 
     dense = True
     bias = True

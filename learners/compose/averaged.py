@@ -22,8 +22,8 @@ from learners.state import State
 
 
 class Averaged(Wrapper):
-    """Choose it when single events pull the weights about: the averaged weights score, the
-    current ones learn.
+    """Choose it when single events disturb the weights: the averaged weights score, the current
+    ones learn.
     """
 
     kind: Literal["averaged"] = "averaged"

@@ -45,7 +45,7 @@ class OneVsRest(Wrapper):
     kind: Literal["one_vs_rest"] = "one_vs_rest"
     rule = "one learner per class, +1 for its events and −1 for the others; the highest score wins"
     max_classes: int = Field(default=64, ge=2, le=65536)
-    """Room for classes; the state has one column each."""
+    """Maximum number of classes; the state has one column for each."""
     base: SerializeAsAny[Selected | Averaged | LinearLearner | KernelLearner]
     """A linear learner, averaged, selected or neither; or a kernel learner."""
 

@@ -1,9 +1,9 @@
-"""GN scaling: each feature by its running mean and deviation. Bollegala, dynamic feature scaling,
+"""GN scaling of each feature by its running mean and deviation. Bollegala, dynamic feature scaling,
 eq. 1–3.
 
-A row is counted first and then scaled. `scores` computes the statistics as they would be with the
-row counted and throws them away, so `learn` and `scores` agree. An absent feature has the value 0
-and is counted lazily: it costs nothing until the feature occurs again. The bias slot is not scaled.
+A row is counted first and then scaled. `scores` computes the statistics as if the row were counted
+and throws them away, so `learn` and `scores` agree. An absent feature has the value 0 and is
+counted lazily: it costs nothing until the feature occurs again. The bias slot is not scaled.
 """
 
 import math
@@ -49,7 +49,7 @@ class State(NamedTuple):
 
 
 class Scaled(Wrapper):
-    """Choose it whenever features have different units; margin learners without it see only the
+    """Choose it whenever features have different units; without it, margin learners see only the
     largest values.
     """
 
@@ -63,7 +63,7 @@ class Scaled(Wrapper):
     center: bool | None = None
     """Subtract the mean: for dense columns only. Left out: true when every feature is a column."""
     base: SerializeAsAny[OneVsRest | Selected | Averaged | LinearLearner | KernelLearner]
-    """Any of the others; one scaler serves every class."""
+    """Any other learner or composition; one scaler serves all classes."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -176,7 +176,7 @@ def _scale(
                 scaled[i] = x
                 continue
             m, S = mean[j], spread[j]
-            if 0 < upto[j] < k_before:  # it was 0 since it was last counted
+            if 0 < upto[j] < k_before:  # the feature was 0 since it was last counted
                 decay = math.exp((k_before - upto[j]) * log_g)
                 A = decay * _weight_of(upto[j], log_g)
                 S = decay * S + m * m * A * (before - A) / before

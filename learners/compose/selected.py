@@ -49,11 +49,11 @@ class Selected(Wrapper):
     every: PositiveInt = 10_000
     """Events between two renewals."""
     sigma: NonNegativeFloat = 0.01
-    """`prune`: the smallest weights are ignored whose squares sum to at most this."""
+    """`prune` ignores the smallest weights whose squares sum to at most this."""
     K: PositiveInt = 1000
     """`efs`: number of selected features."""
     P: float = Field(default=0.9, ge=0.0, le=1.0)
-    """`efs`: share of the K features taken from the largest weights; the others have the
+    """`efs`: share of the K features that have the largest weights; the others have the
     smallest."""
     base: SerializeAsAny[Averaged | LinearLearner]
     """A linear learner, averaged or not."""
@@ -64,8 +64,8 @@ class Selected(Wrapper):
         base = make(value)
         if isinstance(base, KernelLearner):
             raise ValueError(
-                f"{base.kind} stores rows and has no weights to select from: leave selected out, "
-                "a budget bounds it"
+                f"{base.kind} stores rows and has no weights to select from: leave selected out; "
+                "a learner with a budget limits its rows"
             )
         return base
 
@@ -75,7 +75,7 @@ class Selected(Wrapper):
         if self.selector not in selectors:
             known = ", ".join(selectors) or "none"
             raise ValueError(
-                f"{self.selector} makes no sense over {self.base.kind}: selectors for it: {known}"
+                f"{self.selector} makes no sense over {self.base.kind}; its selectors: {known}"
             )
         return self
 

@@ -26,8 +26,8 @@ class Wrapper(Learner):
 
     if TYPE_CHECKING:
         base: Learner
-    # Each composition declares the field `base` itself: with the kinds that it takes, and last, so
-    # that a configuration in a checkpoint keeps the order of its fields.
+    # Each composition declares the field `base` itself, with the kinds that it takes. The field
+    # comes last, so that a configuration in a checkpoint keeps the order of its fields.
 
     @field_validator("base", mode="before", check_fields=False)
     @classmethod

@@ -35,8 +35,8 @@ class State(NamedTuple):
 
 
 class Adwin(Detector):
-    """Choose it first, as the default does: it finds abrupt and gradual changes, up and down,
-    with hardly any false alarms.
+    """Choose it first; it is the default. It finds abrupt and gradual changes, up and down, with
+    hardly any false alarms.
     """
 
     kind: Literal["adwin"] = "adwin"
@@ -48,7 +48,7 @@ class Adwin(Detector):
     clock: int = Field(default=32, ge=1, le=2**31)
     """Values between two tests."""
     M: int = Field(default=5, ge=1, le=64)
-    """Buckets per size: with more, more cuts are tested, and finer ones."""
+    """Buckets per size: more buckets give more and finer cuts to test."""
     min_window: int = Field(default=5, ge=1, le=2**31)
     """Minimum number of values in each part of the window."""
     grace: int = Field(default=10, ge=1, le=2**31)
@@ -123,9 +123,9 @@ def _take(state: State, value: float) -> None:
 
 @kernel
 def _largest(state: State, delta: float, min_window: int) -> tuple[float, float]:
-    """Over all cuts the largest |μ₁ − μ₀|/ε_cut, and μ₁ − μ₀ there.
+    """Return the largest |μ₁ − μ₀|/ε_cut of all cuts, and μ₁ − μ₀ at that cut.
 
-    0 is the older part, 1 the newer.
+    Part 0 is the older one, part 1 the newer one.
     """
     n, total, spread, used, sums = state
     log = math.log(2.0 * math.log(n[0]) / delta)  # ln(2/δ′), δ′ = δ/ln n

@@ -53,8 +53,8 @@ class Detector(BaseModel):
         raise NotImplementedError
 
     def watch(self, state: State, values: Array) -> Watched:
-        """Value by value (an error is 1, a hit 0): take it in, then return whether the stream
-        has changed.
+        """For each value (an error is 1, a hit 0): add it to the state, then decide whether the
+        stream has changed.
         """
         raise NotImplementedError
 

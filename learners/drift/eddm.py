@@ -32,7 +32,7 @@ class State(NamedTuple):
 
 
 class Eddm(Detector):
-    """Choose it for comparison: it is early, at gradual rises too, but has many false alarms."""
+    """Choose it for comparison: it alarms early, on gradual rises too, but often falsely."""
 
     kind: Literal["eddm"] = "eddm"
     rule = (

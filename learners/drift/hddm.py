@@ -5,8 +5,8 @@ where the mean minus the bound was highest). The mean of all values differs from
 cut by ε or more only with probability α.
 
 HDDM-W (W-test): the values are cut where the weighted mean of all values plus its McDiarmid bound
-was lowest (for a fall: minus, highest). The mean since the cut is compared with the mean at the
-cut.
+was lowest (for a fall: where the mean minus the bound was highest). The mean since the cut is
+compared with the mean at the cut.
 """
 
 import math
@@ -97,8 +97,8 @@ class HddmA(Hddm):
 
 
 class HddmW(Hddm):
-    """Choose it for comparison: its means fade, which on errors is no earlier than HDDM-A, with
-    more false alarms.
+    """Choose it for comparison: its means fade. On errors it is no earlier than HDDM-A and has more
+    false alarms.
     """
 
     kind: Literal["hddm-w"] = "hddm-w"
@@ -234,7 +234,7 @@ def _add(part: Array, value: float, lam: float) -> None:
 
 @kernel
 def _rise_over_bound(before: Array, since: Array, alpha: float) -> float:
-    """The rise since the cut in units of its bound. Above 1 it is an alarm, for a fall below −1."""
+    """The rise since the cut in units of its bound. An alarm is above 1, or for a fall below −1."""
     if since[2] == 0.0:
         return 0.0
     rise: float = since[0] - before[0]

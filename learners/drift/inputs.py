@@ -7,7 +7,7 @@ series gets alpha / (S k (k + 1)). The sum over all k and all series is alpha, a
 probability that there is ever a false alarm.
 
 The bound holds for independent events. If neighbouring events are alike (a trend, a daily cycle),
-an alarm says that the window differs from the reference, which is then true. After its alarm a
+an alarm only says that the window differs from the reference, which is then true. After its alarm a
 series restarts; the others continue.
 
 The four laws of learners hold: `watch` goes row by row, batches and restores make no difference,
@@ -83,7 +83,7 @@ class Shift(NamedTuple):
 
 
 class Inputs(BaseModel):
-    """Choose it to learn that the world has changed before there are labels to show it."""
+    """Choose it to notice a change before there are labels that show it."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
@@ -97,7 +97,7 @@ class Inputs(BaseModel):
     reference: int = Field(default=2000, ge=20, le=1_000_000)
     """Events in the reference."""
     alpha: float = Field(default=0.01, gt=0.0, le=0.1)
-    """Probability of any false alarm, over all series and for ever, until the next alarm."""
+    """Largest probability that there is ever a false alarm in any series, up to the next alarm."""
 
     def init(self, columns: int) -> State:
         """Make a fresh state. Slots 1 … `columns` are columns; hashed ones follow."""
@@ -144,9 +144,9 @@ def restore_inputs(config: Inputs, columns: int, arrays: dict[str, NDArray[Any]]
     fresh = config.init(columns)
     state: State = restore(fresh, arrays)
     if not _slots_are_valid(state.slot, fresh.slot, columns):
-        raise ValueError("corrupt checkpoint: the watch over inputs has inconsistent slots")
+        raise ValueError("corrupt checkpoint: the slots of the drift inputs are inconsistent")
     if not _series_are_valid(state, config):
-        raise ValueError("corrupt checkpoint: the watch over inputs has inconsistent counts")
+        raise ValueError("corrupt checkpoint: the counts of the drift inputs are inconsistent")
     return state
 
 

@@ -4,9 +4,9 @@ prototypes, 2020.
 The newest r of the last n values are compared with the older ones. For each test the paper draws r
 of the n − r older values at random. Here all of them are used, at the level that the test of r with
 r values has at α (0.0025 for 0.005, because its distances are coarse). Measured on 1,000 streams
-with the defaults: of changes from 0.1 to 0.5 it finds 80 % within 200 values where random samples
-find 75 %, from 0.1 to 0.3 7 % where they find 6 %. At a rate of 0.2 it gives 0.05 alarms in 10,000
-values where they give 0.11. And it needs no random numbers.
+with the defaults: of changes from 0.1 to 0.5 it finds 80 % within 200 values (random samples find
+75 %), of changes from 0.1 to 0.3 it finds 7 % (they find 6 %). At a steady rate of 0.2 it gives
+0.05 alarms in 10,000 values (they give 0.11). It needs no random numbers.
 
 The two-sample Kolmogorov–Smirnov test is exact (Hodges, The significance probability of the Smirnov
 test, 1958). With n and m values and L = lcm(n, m), the distance D of the empirical distributions is
@@ -45,8 +45,8 @@ class Kswin(Detector):
     kind: Literal["kswin"] = "kswin"
     rule = "Kolmogorov–Smirnov test of the newest r of n values, chance ≤ α (Raab et al., 2020)"
     alpha: float = Field(default=0.005, gt=0.0, lt=1.0)
-    """α: maximum probability of a false alarm at a value; ties, as of zeros and ones, make it
-    far smaller."""
+    """α: maximum probability of a false alarm at a value; equal values, such as zeros and ones,
+    make it far smaller."""
     n: int = Field(default=100, ge=2, le=4096)
     """Values in the window."""
     r: int = Field(default=30, ge=1)
@@ -102,8 +102,9 @@ def critical_distance(n: int, m: int, alpha: float) -> int:
 def p_value(n: int, m: int, h: int) -> float:
     """P(L·D ≥ h) for two samples of one continuous distribution.
 
-    Their merged order is a walk from (0, 0) to (n, m), all equally likely. The sum is the mass of
-    the walks where they first reach h, so that a small probability is as exact as a large one.
+    Their merged order is a walk from (0, 0) to (n, m), and all walks are equally likely. The mass
+    of each walk is added where it first reaches h, so that a small probability is as exact as a
+    large one.
     """
     if h <= 0:
         return 1.0

@@ -1,5 +1,5 @@
-"""Page–Hinkley: the summed deviation from the mean against its lowest. Page, Continuous inspection
-schemes, 1954.
+"""Page–Hinkley: the summed deviation from the mean against its lowest value. Page, Continuous
+inspection schemes, 1954.
 
 m sums x − x̄ − δ and fades by α. It falls while nothing changes and rises after a rise of the mean.
 The mirror image finds a fall. The threshold λ is a sum of values above the mean, so a small change
@@ -28,7 +28,7 @@ class State(NamedTuple):
 
 
 class PageHinkley(Detector):
-    """Choose it for rare and certain alarms; λ says how much worse is worth one."""
+    """Choose it for rare and certain alarms; λ sets how much worse it must get for one."""
 
     kind: Literal["page-hinkley"] = "page-hinkley"
     rule = "m − min m > λ of m ← αm + x − x̄ − δ, and mirrored (Page, 1954)"

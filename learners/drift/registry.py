@@ -1,4 +1,4 @@
-"""Registry of detectors: kind to class, imported on first use."""
+"""The registry of detectors. It maps a kind to a class, which is imported on first use."""
 
 from typing import Any
 

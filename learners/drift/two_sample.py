@@ -5,8 +5,8 @@ Given how many of all events lie below an edge, the number of recent events belo
 hypergeometric as long as nothing changes, whatever the distribution (Fisher's exact test). So the
 probability of a false alarm is bounded, not estimated, even far out in the tail, and a rare feature
 is tested as sharply as a dense one. The edges are chosen from events that are in neither sample.
-The probability is divided (Bonferroni) by the edges that have events on both sides, and by both
-directions.
+The level is divided (Bonferroni) by the number of edges that have events on both sides, and by 2
+for the two directions.
 """
 
 import math
@@ -26,7 +26,7 @@ NO_EDGE = math.inf
 """Takes the place of edges that are not needed: no value is above it."""
 
 CERTAIN = 4.0
-"""Squared deviations up to which no test is needed: no level is that high."""
+"""Squared deviations. A gap up to this needs no test: it is significant at no level in use."""
 
 
 @kernel
@@ -56,7 +56,7 @@ def set_edges(edges: Array, sample: Array) -> None:
 def bin_of(edges: Array, x: float) -> int:
     """Count the edges below x.
 
-    Comparing with all of them is faster than bisection, which branch prediction cannot foresee.
+    Comparing with all of them is faster than bisection, whose branches cannot be predicted.
     """
     below = 0
     for k in range(EDGES):
@@ -68,7 +68,7 @@ def bin_of(edges: Array, x: float) -> int:
 def differ(base: Ints, recent: Ints, m: int, n: int, log_level: float) -> bool:
     """Whether m events and n later ones have different distributions.
 
-    Wrongly true with a probability below the level.
+    The probability of a wrong True is below the level.
     """
     # cuts between non-empty bins: which bins those are does not depend on which events are recent
     cuts = -1

@@ -293,7 +293,7 @@ def add_cell(
 @kernel
 def _join(score: Array, mass: Array, hits: Array, k: int, s: float, m: float, h: float) -> None:
     """Merge another cell into cell k. Even with rounding, the mean score lies between the two."""
-    # a cell without events for millions of events has faded to 0
+    # a cell that got none of the last millions of events has faded to 0
     share = m / (mass[k] + m) if m > 0.0 else 0.0
     mean = score[k] + (s - score[k]) * share
     score[k] = max(mean, s) if s < score[k] else min(mean, s)

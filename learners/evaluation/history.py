@@ -48,13 +48,13 @@ def fresh_history() -> History:
 
 
 def whole(history: History) -> Ints:
-    """Copy of the curve over the whole life, up to at most one step before now."""
+    """Copy the curve over the whole life. It ends less than one step before now."""
     events, step = history.marked.tolist()
     return history.life[: events // step].copy()
 
 
 def latest(history: History) -> Ints:
-    """Copy of the last points, in order."""
+    """Copy the last points, in order."""
     marked = int(history.marked[EVENTS]) // NEAR
     return history.near[np.arange(max(0, marked - POINTS), marked) % POINTS]
 
@@ -71,7 +71,7 @@ def restore_history(arrays: dict[str, NDArray[Any]]) -> History:
 
 
 def grows(points: Ints) -> bool:
-    """Whether no count falls or grows by more than the events from point to point."""
+    """Whether, from point to point, no count falls and none grows by more than the events."""
     grown = np.diff(points, axis=0)
     return bool(((grown >= 0) & (grown <= grown[:, :1])).all())
 

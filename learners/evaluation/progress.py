@@ -12,7 +12,7 @@ import numpy as np
 from learners.batch import Array, Flags, Ints
 
 SIGNS = np.array([-1, 1])
-"""Label of a score below 0, and of the others."""
+"""Label of a score below 0, and of all other scores."""
 
 WINDOW = 1000
 """Events that count as recent."""

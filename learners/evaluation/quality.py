@@ -1,5 +1,5 @@
-"""Quality measures: errors against two baselines that learn nothing, per class, as log loss, and
-fading.
+"""Quality measures: errors against two baselines that learn nothing, errors per class, log loss and
+fading errors.
 
 Everything is computed from the label and the prediction made before the update. The baselines are
 *majority*, which predicts the most frequent class so far, and *no change*, which predicts the last
@@ -24,7 +24,7 @@ dominate."""
 
 SMALLEST = 1e-6
 """Probabilities are clipped to this and 1 − this. Otherwise one event with probability 0 would make
-the log loss infinite for ever."""
+the log loss infinite from then on."""
 
 EVENTS, ERRORS, MAJORITY, NO_CHANGE, SCORED = 0, 1, 2, 3, 4
 """Indices into `Quality.totals`; the first four are a point of the history."""
@@ -62,7 +62,8 @@ class Quality(NamedTuple):
 class Figures(NamedTuple):
     """Rates and kappas.
 
-    NaN where a figure has no meaning yet. `error` and `recent` cover the whole life.
+    NaN where a figure has no meaning yet. `error` and `recent` come from `Progress`, which may have
+    begun before the other counts.
     """
 
     error: float
@@ -96,8 +97,7 @@ class ClassFigures(NamedTuple):
 def fresh_quality(classes: int) -> Quality:
     """Counts for labels −1 and +1 if `classes` is 0, otherwise for up to `classes` classes.
 
-    Only binary counts have two columns, and by that they are told apart: −1 is a class of a binary
-    label, but not of several.
+    Two columns mean binary counts, in which −1 is a class. With several classes it is none.
     """
     columns = max(3, classes) if classes else 2
     return Quality(
@@ -112,7 +112,7 @@ def fresh_quality(classes: int) -> Quality:
 def assess(
     progress: Progress, quality: Quality, history: History, y: Array, guess: Ints, p: Array
 ) -> Flags:
-    """Row by row: count it everywhere. Return 1 where the label was predicted wrongly.
+    """Count each row in all counts, in order. Return 1 where the label was predicted wrongly.
 
     `p` is the probability given before the update: of label +1, or with several classes of a right
     prediction. NaN means none, which counts in no loss. A label without a class is an error of the

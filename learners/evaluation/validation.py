@@ -1,4 +1,4 @@
-"""Checks of counts from a checkpoint: counts that no events could have led to raise ValueError."""
+"""Check counts from a checkpoint. Raise ValueError if no events could have led to them."""
 
 import math
 from typing import Any
@@ -51,7 +51,7 @@ def check_together(progress: Progress, quality: Quality, history: History) -> No
         and grows(np.array([quality.totals[:MAJORITY], lived]))
     ):
         raise ValueError(
-            "corrupt checkpoint: progress, quality and history are not of the same events"
+            "corrupt checkpoint: progress, quality and history do not count the same events"
         )
 
 

@@ -2,8 +2,8 @@
 Schapire, 1999).
 
 The thesis defines the score as a sum over all hypotheses. Here it is divided by T, the number of
-events counted. The labels are the same. But the score does not grow for ever, which no calibration
-could follow, and one-vs-rest does not favour the class with the longest past.
+events counted. The labels are the same. But the score does not grow without bound, so calibration
+can follow it, and one-vs-rest does not favour the class with the longest past.
 
 Σ_i c_i·v_i(x) = Σ_j a_j(T − T_j)K(x_j, x). The state holds T − T_j: Σ c over the hypotheses that
 contain row j.

@@ -1,4 +1,4 @@
-"""Explanation of a kernel score: which stored rows contribute most. Takes little longer than
+"""Explain a kernel score: find the stored rows that contribute most. This takes little longer than
 scoring.
 """
 

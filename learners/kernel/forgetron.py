@@ -1,13 +1,13 @@
 """The forgetron. McKenna's thesis, section 3.2.1 (Dekel, Shalev-Shwartz & Singer, 2008).
 
-A stored row has a = σ·y, so σ = |a|. Rows are dropped before the new row is stored, which has the
-same result as after, so the set never exceeds B. No guard is needed: σ ≤ 1 and |K| ≤ 1e100, and
-sums over such a set stay finite.
+A stored row has a = σ·y, so σ = |a|. Rows are dropped before the new row is stored, so the set
+never exceeds B. Dropping them afterwards would have the same result. No guard is needed: σ ≤ 1 and
+|K| ≤ 1e100, and sums over such a set stay finite.
 
-The self-tuned and the greedy forgetron keep f(x_i) of every stored row. The greedy one chooses by
-it, and Σ a_i f(x_i) is ‖f‖². For the row to drop, f(x_r) is computed from the set, so rounding in
-the stored values never reaches φ or Q. The stored values are also recomputed in turn: a row with a
-huge K(x, x) would leave its rounding error behind after it is dropped.
+The self-tuned and the greedy forgetron keep f(x_i) of every stored row. The greedy one chooses the
+row to drop by it, and Σ a_i f(x_i) is ‖f‖². For the row to drop, f(x_r) is computed from the set,
+so rounding in the stored values never reaches φ or Q. The stored values are also recomputed in
+turn: a row with a huge K(x, x) would leave its rounding error behind after it is dropped.
 """
 
 import math
@@ -27,8 +27,8 @@ SHARE = 15.0 / 32.0
 """Damage that drops may do per mistake."""
 
 RENEWAL = 16
-"""Mistakes after which f(x_i) of the next row is recomputed. All rows take 16·B mistakes, which
-costs a thirtieth of the time."""
+"""Mistakes after which f(x_i) of the next row is recomputed. A round over all rows takes 16·B
+mistakes. It costs a thirtieth of the time."""
 
 
 class State(NamedTuple):
@@ -59,12 +59,12 @@ class TunedState(NamedTuple):
 
 
 class Forgetron(BudgetLearner):
-    """Choose it for memory with a cap where old rows should fade steadily; the tuned one forgets no
+    """Choose it for limited memory where old rows should fade steadily; forgetron-tuned forgets no
     more than it must.
 
     With every positive definite kernel ‖f‖ ≤ U before a drop, U = ¼√((B+1)/ln(B+1)). If also K(x,x)
     ≤ 1 and B ≥ 83, it makes at most 2‖g‖² + 4·Σ(hinge losses of g) mistakes, for every g with ‖g‖ ≤
-    U: take a normalised kernel.
+    U. So take a normalised kernel.
     """
 
     kind: Literal["forgetron"] = "forgetron"
@@ -99,11 +99,11 @@ class _SelfTuned(BudgetLearner):
 
 
 class TunedForgetron(_SelfTuned):
-    """Choose it for memory with a cap: it shrinks only where dropping the oldest row would do too
-    much damage.
+    """Choose it for limited memory: it shrinks only where dropping the oldest row would do too much
+    damage.
 
     With any kernel, drops do at most 15/32 of damage per mistake. They do no other harm if K(x,x) ≤
-    1: then, with B ≥ 83, it has the mistake bound of `forgetron`. Take a normalised kernel.
+    1: then, with B ≥ 83, it has the mistake bound of `forgetron`. So take a normalised kernel.
     """
 
     kind: Literal["forgetron-tuned"] = "forgetron-tuned"
@@ -169,7 +169,7 @@ def _learn(
 def _drop_oldest(
     support: Support, square: Array, K: Kernel, a: float, work: Work, spare: Work
 ) -> None:
-    """Drop the oldest row. A new row with coefficient a and similarities in `work` waits."""
+    """Drop the oldest row, before a new row with coefficient a and similarities `work` is added."""
     own = stored_similarities(support, K, 0, spare)
     old, f = support.a[0], weighted_sum(support, spare.k) + a * work.k[0]
     square[0] = max(0.0, square[0] - 2.0 * old * f + old * old * own)
@@ -214,7 +214,7 @@ def _learn_tuned(
 def _least_damaging(support: Support, values: Array, X: Batch, t: int) -> int:
     """The row with the least damage among those whose removal makes room, if that is ≤ 15/32.
 
-    Otherwise the oldest.
+    Otherwise the oldest row.
     """
     least, r = SHARE, -1
     for i in range(support.size[0]):
@@ -228,7 +228,7 @@ def _least_damaging(support: Support, values: Array, X: Batch, t: int) -> int:
 
 @kernel
 def _count_drops(support: Support, X: Batch, t: int, r: int) -> int:
-    """Rows to drop, r first, until row t fits: one, unless row t is wider or has a larger tree."""
+    """Count rows to drop, r first, until t fits: one, unless t is wider or has a larger tree."""
     if has_room_without(support, X, t, r, r + 1):
         return 1
     count = 2
@@ -250,7 +250,7 @@ def _shrink(
     f = weighted_sum(support, spare.k) + a * work.k[r]  # f′(x_r)
     sigma, product = abs(support.a[r]), support.a[r] * f
     phi = largest_factor(sigma, product, (most - state.damage[0]) / drops)
-    # exceeds it only by rounding
+    # the sum exceeds `most` only by rounding
     state.damage[0] = min(most, state.damage[0] + psi(phi * sigma, phi * phi * product))
     gone = phi * support.a[r]
     for i in range(support.size[0]):
@@ -286,7 +286,10 @@ def _drop_row(state: TunedState, r: int, work: Work) -> None:
 
 @kernel
 def _recompute_next(state: TunedState, K: Kernel, spare: Work) -> None:
-    """Recompute the value of the next row from time to time. All at once would delay events."""
+    """Recompute the value of the next row at every RENEWAL-th mistake.
+
+    Recomputing all values at once would delay events.
+    """
     if state.mistakes[0] % RENEWAL == 0:
         i = state.turn[0]
         stored_similarities(state.support, K, i, spare)

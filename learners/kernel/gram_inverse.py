@@ -5,12 +5,12 @@ W is the inverse of K's Cholesky factor. It needs half the memory of K⁻¹, and
 reads it once. Its error grows with cond(K); that of rank-one updates of K⁻¹ itself grows with
 cond(K)².
 
-The factor is checked for loss of precision, so that it is never silently wrong. At each mistake one
-stored row is checked, all in turn: K⁻¹ times its similarities must be a column of the identity.
-(The youngest row proves nothing: by algebra it is right whatever the error.) If the check fails,
-the factor is rebuilt from kernel values in order of age. If that does not help, or not for long,
-the rows are too dependent for float64. Then the share of K(x,x) that a row must add rises tenfold,
-and rows below it are projected onto the older ones. Later it falls again.
+The factor is checked for loss of precision, so that it is never silently wrong. At each mistake the
+next stored row is checked: K⁻¹ times its similarities must be a column of the identity. (The
+youngest row proves nothing: by algebra it is right whatever the error.) If the check fails, the
+factor is rebuilt from kernel values in order of age. If that does not help, or not for long, the
+rows are too dependent for float64. Then the share of K(x,x) that a row must add rises tenfold, and
+rows that add less are projected onto the older ones. Later the share falls again.
 """
 
 import math
@@ -36,7 +36,7 @@ SMALLEST_DIAGONAL = 1e-51
 TOLERANCE = 1e-7
 """How far the checked column may be from the identity's, in units of the rows' lengths.
 
-One column tells almost as much as all: the worst one is seldom ten times as far off."""
+Checking one column is almost as good as checking all: the worst is seldom ten times as far off."""
 
 LONGEST = 1.001
 """Ratio to K(x,x). A projection is no longer than the row, ‖Pk‖² ≤ K(x,x). A longer one shows

@@ -61,11 +61,11 @@ class KernelLearner(Learner):
         "tree+rbf",
         "tree+sigmoid",
     ] = "rbf"
-    """Of rows `linear`, `polynomial`, `rbf`, `sigmoid`; of trees `tree`; or `tree+rbf` and so
-    on, the weighted sum."""
+    """`linear`, `polynomial`, `rbf` and `sigmoid` compare rows, `tree` compares trees; `tree+rbf`
+    and so on are weighted sums of both."""
     gamma: PositiveFloat | None = None
-    """γ of rbf, exp(−γ‖a−b‖²). Left out: 1 over the number of columns; with hashed features
-    0.01."""
+    """γ of rbf, exp(−γ‖a−b‖²). Left out: 1 over the number of columns, or 0.01 with hashed
+    features."""
     s: PositiveFloat = 1.0
     """Scale of polynomial, (s·a·b + c)^d, and sigmoid, tanh(s·a·b + c)."""
     c: float = Field(default=1.0, ge=0.0)
@@ -75,15 +75,15 @@ class KernelLearner(Learner):
     lam: float = Field(default=0.4, gt=0.0, le=1.0)
     """λ of tree: a common fragment of n productions counts λ^n."""
     normalise: Literal["tree", "both", "none"] = "tree"
-    """Which kernels are divided by √(K(a,a)·K(b,b)), so that K(x,x) is 1: that of the `tree`,
-    `both`, or `none`."""
+    """Which kernels are divided by √(K(a,a)·K(b,b)), so that K(x,x) is 1: only the `tree` kernel,
+    `both` kernels, or `none`."""
     tree_weight: PositiveFloat = 1.0
     """Weight of the tree kernel in a sum."""
     vector_weight: PositiveFloat = 1.0
     """Weight of the other kernel in a sum."""
     width: int | None = Field(default=None, ge=1, le=1 << 20)
-    """Room for entries per stored row, on average. Left out: all columns; with hashed features
-    64."""
+    """Room for entries per stored row, on average. Left out: the number of columns, or 64 with
+    hashed features."""
     nodes: int = Field(default=64, ge=1, le=1 << 20)
     """Room for inner nodes per stored tree, on average."""
 
@@ -221,7 +221,7 @@ class KernelLearner(Learner):
 class UnboundedLearner(KernelLearner):
     """A learner whose rule never drops a row.
 
-    When there is no room left it stops learning, and counts that as dropped.
+    When no room is left, it stores no more rows and counts their updates as dropped.
     """
 
     max_support: int = Field(default=10_000, ge=1, le=1 << 20)

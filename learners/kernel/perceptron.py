@@ -32,7 +32,7 @@ class KernelPerceptron(WeighingLearner):
     bias: Literal["none", "r2"] = "none"
     """`r2`: the thesis's own bias, which moves by η·y·R²."""
     eta: PositiveFloat = 1.0
-    """Step of that bias."""
+    """Step of the bias with `bias: r2`."""
 
     def fresh(self, support: Support) -> State:
         zero = np.zeros(1, np.int64)

@@ -68,8 +68,8 @@ class ProjectingLearner(KernelLearner):
 
 
 class Projectron(ProjectingLearner):
-    """Choose it for few stored rows: a mistake that they can nearly express moves their
-    coefficients instead.
+    """Choose it for few stored rows: if they can nearly express a mistaken row, it is not stored,
+    and their coefficients move instead.
     """
 
     kind: Literal["projectron"] = "projectron"
@@ -85,8 +85,8 @@ class Projectron(ProjectingLearner):
     far. n rows cost n²/2 numbers."""
     budget: int | None = Field(default=None, ge=1, le=MOST_ROWS)
     """B in place of `max_support`: η then follows from B and the loss at each mistake, and `eta`
-    is not used. Use it for some hundreds of rows and more: η grows as B falls, and up to 25 only
-    the first row of a normalised kernel is far enough to be stored."""
+    is not used. Use it for several hundred rows or more: η grows as B falls, and if B is 25 or
+    less, only the first row of a normalised kernel is far enough to be stored."""
 
     @model_validator(mode="after")
     def _one_cap(self) -> Self:
@@ -109,8 +109,8 @@ class Projectron(ProjectingLearner):
 
 
 class ProjectronPlus(Projectron):
-    """Choose it first among those that project: it learns from narrow margins too, and stores
-    nothing for them.
+    """Choose it first among the projectrons: it learns from narrow margins too, and stores nothing
+    for them.
     """
 
     kind: Literal["projectron++"] = "projectron++"  # type: ignore[assignment]
@@ -124,8 +124,8 @@ class ProjectronPlus(Projectron):
 
 
 class ForgetfulProjectron(ProjectingLearner):
-    """Choose it where the concept drifts: old rows go, and the others keep what they can express
-    of them.
+    """Choose it where the concept drifts: old rows are dropped, and the others take over what they
+    can express of them.
     """
 
     kind: Literal["forgetful-projectron"] = "forgetful-projectron"
@@ -136,8 +136,8 @@ class ForgetfulProjectron(ProjectingLearner):
     family = "forgetful"
     paper = "McKenna's thesis, section 7.3"
     eta: float = Field(default=0.0, ge=0.0)
-    """η, how much of f, in norm, may be lost to forget the oldest row before the budget is full;
-    0: none before."""
+    """η: while the budget is not full, the oldest row is forgotten if f loses at most this norm by
+    it; 0: never."""
     budget: int = Field(default=1000, ge=1, le=MOST_ROWS)
     """B, the maximum number of stored rows; n rows cost n²/2 numbers."""
 
@@ -221,7 +221,7 @@ def _store(
     d: Array,
     delta: float,
 ) -> int:
-    """Store row t with coefficient a. Return what that did."""
+    """Store row t with coefficient a. Return MOVED or DROPPED."""
     grown = square[0] + 2.0 * a * f + me.k
     if not (
         has_room(support, X, t) and can_grow(d, support.size[0], delta) and grown <= LARGEST_WEIGHT
@@ -309,7 +309,7 @@ def _project_oldest_away(
 def _step(support: Support, square: Array, a: float, f: float, p: float, d: Array) -> int:
     """Move f by a·P k, where P k has the coefficients d and the squared norm p.
 
-    Return what that did.
+    Return MOVED or DROPPED.
     """
     grown = square[0] + 2.0 * a * f + a * a * p
     if not (p > 0.0 and grown <= LARGEST_WEIGHT and absorb(support.a, support.size[0], a, d)):

@@ -127,9 +127,9 @@ def kernel_scores(support: Support, K: Kernel, X: Batch, work: Work) -> Array:
 
 @kernel
 def refuse_rows(K: Kernel, X: Batch, codes: Flags) -> Flags:
-    """Refuse rows as NUMERIC whose K(x, x) is out of the safe range. It bounds every K(x, ·)."""
+    """Refuse rows whose K(x, x) is out of the safe range as NUMERIC. K(x, x) bounds all K(x, ·)."""
     for t in range(codes.size):
-        # clipped at the bound
+        # the bound itself is refused too, because larger values are clipped to it
         if codes[t] == ACCEPTED and not abs(compare_to_itself(K, X, t).k) < LARGEST_SQUARE:
             codes[t] = NUMERIC
     return codes
@@ -216,7 +216,7 @@ def _product(slots: Ints, values: Array, first: int, last: int, spread: Array) -
 
 @kernel
 def _distance(support: Support, i: int, X: Batch, t: int) -> float:
-    """‖x_i − x‖², entry by entry: for rows so close that a difference of squares loses it."""
+    """‖x_i − x‖², entry by entry: for rows so close that a difference of squares has no digits."""
     here, end = support.ends[i], support.ends[i + 1]
     there, last = entries(X, t)
     total = 0.0

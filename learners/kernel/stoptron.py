@@ -21,7 +21,7 @@ class State(NamedTuple):
 
 
 class Stoptron(BudgetLearner):
-    """Choose it as the baseline of budgets: what the first mistakes alone are good for."""
+    """Choose it as the baseline of learners with a budget: it keeps the first mistakes only."""
 
     kind: Literal["stoptron"] = "stoptron"
     rule = "k-perceptron; with a full budget it learns no more"

@@ -41,7 +41,7 @@ class Support(NamedTuple):
     trees: Trees
 
     def in_use(self) -> dict[str, tuple[int, ...]]:
-        """Of several stacked sets, one per class, the lengths that the largest one uses."""
+        """Return the lengths in use. Of stacked sets, one per class, those of the largest set."""
         n, entries, trees = int(self.size.max()), int(self.ends.max()), self.trees
         nodes, children = int(trees.ends.max()), int(trees.child_ends.max())
         lengths = dict.fromkeys(("a", "squares", "tree_squares"), n) | {
@@ -170,7 +170,7 @@ def add(support: Support, X: Batch, t: int, a: float, square: float, tree_square
 
 @kernel
 def drop(support: Support, r: int) -> None:
-    """Drop row r. The younger rows move up, and what becomes free is set to 0."""
+    """Drop row r. The younger rows move up, and the room that becomes free is set to 0."""
     n, ends = support.size[0], support.ends
     gone, end = ends[r + 1] - ends[r], ends[n]
     for i in range(ends[r + 1], end):

@@ -30,8 +30,8 @@ def common(one: Trees, i: int, others: Trees, start: int, stop: int, lam: float,
     """Put K of tree i with each of the trees start … stop−1 of `others` into k: Σ Δ over nodes with
     equal productions.
 
-    All pairs in one function, with local names for the arrays: one call per pair would cost as much
-    as the pair itself.
+    One function computes all pairs, with local names for the arrays: one call per pair would cost
+    as much as the pair itself.
     """
     first, last = nodes(one, i)
     productions, child_ends, children = (

@@ -23,7 +23,7 @@ LONGEST = 96
 cannot exhaust the memory."""
 
 AFTER = "text after the tree"
-NO_BRACKET = "a tree begins with a bracket, not with a word or its end"
+NO_BRACKET = "a tree must begin with an opening bracket"
 
 OpenNode = tuple[int, list[str], list[int]]
 """A node that is not closed yet: the index of its piece, its label followed by the labels of its

@@ -2,8 +2,8 @@
 1999).
 
 The thesis defines the score as the sum of the votes. Here it is divided by their number, so that it
-stays between −1 and 1. The labels are the same. But calibration works on a fixed range, and in
-one-vs-rest no class wins by its longer past.
+stays between −1 and 1. The labels are the same. But calibration gets a fixed range, and in
+one-vs-rest no class wins only because its past is longer.
 """
 
 from typing import Literal, NamedTuple

@@ -39,11 +39,11 @@ class Adagrad(WeighingLearner):
     """Choose it for rare features beside frequent ones, with one rate to tune: each feature finds
     its own step.
 
-    The first step of every weight is eta. Later steps fall with the root of the squared gradients
-    seen there, so a rare feature still moves when the frequent ones have settled. `logistic` gives
-    log-odds; `hinge` ignores events beyond the margin and is the choice when only the label counts.
-    It is simpler than ftrl, which adds exact zeros. Columns of different units should be scaled
-    first.
+    The first step of every weight is eta. Later steps fall with the root of the feature's summed
+    squared gradients, so a rare feature still moves when the frequent ones have settled. `logistic`
+    gives log-odds; `hinge` ignores events beyond the margin and is the choice when only the label
+    counts. It is simpler than ftrl, which adds exact zeros. Columns with different units should be
+    scaled first.
     """
 
     kind: Literal["adagrad"] = "adagrad"
@@ -54,7 +54,7 @@ class Adagrad(WeighingLearner):
     eta: PositiveFloat = 0.1
     """First step of every weight."""
     epsilon: PositiveFloat = 1e-8
-    """Added to the root of G, against a division by almost 0."""
+    """Added to the root of the squared gradients, so that nothing is divided by almost 0."""
 
     def fresh(self, dim: int, shape: Shape) -> State:
         return State(

@@ -39,8 +39,8 @@ class Arow(WeighingLearner):
 
     A weight that many events have shaped moves little and a new one moves far, so rare words or ids
     are learned from a handful of events. No margin is enforced, so a wrong label cannot throw the
-    weights about as it does with pa. Variances only shrink, so it settles: on a stream that keeps
-    drifting, prefer a rule whose step stays, such as pa1.
+    weights about as it does with pa. Variances only shrink, so the weights settle: on a stream that
+    keeps drifting, prefer a rule whose step does not shrink, such as pa1.
     """
 
     kind: Literal["arow"] = "arow"

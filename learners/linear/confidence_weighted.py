@@ -46,8 +46,8 @@ class SoftConfidence(WeighingLearner):
     """The probability with which each event should be right: the nearer to 1, the wider the
     margin."""
     C: PositiveFloat = 1.0
-    """Price of an event that is not right with this probability: the smaller, the less a wrong
-    label does."""
+    """Price of an event that is not right with this probability: the smaller it is, the less harm a
+    wrong label does."""
 
     def fresh(self, dim: int, shape: Shape) -> State:
         return State(
@@ -65,9 +65,9 @@ class SoftConfidence1(SoftConfidence):
     few events.
 
     Each weight has a variance, as in AROW, and the required margin follows it: wide for new
-    features, narrow for known ones, so a well known row soon causes no updates. One event can do no
-    more than C. Try eta from 0.6 to 0.95 and C from 0.01 to 10. Where labels are often wrong, take
-    a smaller C, or AROW.
+    features, narrow for known ones, so a well known row soon causes no updates. The step of one
+    event is at most C. Try eta from 0.6 to 0.95 and C from 0.01 to 10. Where labels are often
+    wrong, take a smaller C, or AROW.
     """
 
     kind: Literal["scw1"] = "scw1"
@@ -78,10 +78,10 @@ class SoftConfidence1(SoftConfidence):
 
 
 class SoftConfidence2(SoftConfidence):
-    """Choose it as scw1, where noise is everywhere: every step is softened, none is cut.
+    """Choose it instead of scw1 where noise is everywhere: every step is softened, none is cut.
 
-    The price of a missed margin grows with its square, so C is a matter of degree and needs less
-    tuning than the cap of scw1. A label that is far off pulls harder than in scw1.
+    The price of a missed margin grows with its square, so C acts gradually and needs less tuning
+    than the cap of scw1. A label that is far off pulls harder than in scw1.
     """
 
     kind: Literal["scw2"] = "scw2"

@@ -27,7 +27,7 @@ from learners.linear.weights import (
 )
 
 AUTO = 0.0
-"""The value of eta that means `eta: auto` in the kernel."""
+"""The value of eta that stands for `eta: auto` in the kernel."""
 
 
 class State(NamedTuple):

@@ -42,7 +42,7 @@ RENEW = 65_536
 """Updates after which the sums are recomputed."""
 
 MISTAKES = 0.0
-"""The value of C that means learning on mistakes, without dual variables."""
+"""The value of C that stands for learning on mistakes, without dual variables."""
 
 
 class State(NamedTuple):
@@ -106,7 +106,7 @@ class LargeMargin(DualLearner, Exponentiated):
     """Parameters that LM-UWin and LM-NWin share."""
 
     eta: PositiveFloat = 0.1
-    """Step of a dual variable; for many passes over the same rows rather 0.01."""
+    """Step of a dual variable; for many passes over the same rows take 0.01."""
     C: PositiveFloat = 1.0
     """Largest dual variable."""
 
@@ -118,7 +118,7 @@ class Normalised(Exponentiated):
     """Parameters that NWin and LM-NWin share."""
 
     W: float | None = Field(default=None, ge=1e-100, le=1e100)
-    """Sum of all weights, for and against; left out: 2·d·μ, as at the start without normalising."""
+    """Sum of all weights, for and against. Left out: 2·d·μ, with which winnow-exp starts."""
 
     def weight_sum(self, dim: int) -> float:
         return super().weight_sum(dim) if self.W is None else self.W
@@ -132,8 +132,8 @@ class ExponentiatedWinnow(OnMistakes):
 
 
 class NormalisedWinnow(OnMistakes, Normalised):
-    """Choose it where scores should not grow with the number of mistakes; its labels are those
-    of winnow-exp.
+    """Choose it where scores should not grow with the number of mistakes; it predicts the same
+    labels as winnow-exp.
     """
 
     kind: Literal["winnow-norm"] = "winnow-norm"
@@ -150,7 +150,7 @@ class LargeMarginWinnow(LargeMargin):
 
 
 class LargeMarginNormalisedWinnow(LargeMargin, Normalised):
-    """Choose it beside lm-winnow, where the sum of the weights can be guessed."""
+    """Choose it instead of lm-winnow where you can guess the sum of the weights."""
 
     kind: Literal["lm-winnow-norm"] = "lm-winnow-norm"
     rule = "as lm-winnow with winnow-norm's score"

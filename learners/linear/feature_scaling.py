@@ -69,8 +69,8 @@ class FeatureScaling(WeighingLearner):
     horizon: PositiveInt = 10_000
     """N: the rate is halved after N events; the paper's runs take the number of training rows."""
     absent: Literal["zero", "skip"] | None = None
-    """Features that are 0: `zero` lets them contribute, as in the paper; `skip` ignores them.
-    Left out: `zero` when every feature is a column."""
+    """What a feature with the value 0 does: `zero` lets it contribute, as in the paper; `skip`
+    ignores it. Left out: `zero` when every feature is a column, else `skip`."""
 
     def bind(self, layout: Layout) -> Self:
         if not layout.bias:
@@ -144,7 +144,7 @@ class FeatureScaling(WeighingLearner):
 
 class FeatureScaling0(FeatureScaling):
     """Choose it when features have unknown units and outliers: each is squashed into 0 … 1, on a
-    scale it learns.
+    learned scale.
     """
 
     kind: Literal["fs"] = "fs"
@@ -156,7 +156,7 @@ class FeatureScaling0(FeatureScaling):
 
 
 class FeatureScaling1(FeatureScaling):
-    """Choose it when features have the same unit but different middles: only the shifts are
+    """Choose it when features have the same unit but different centres: only the shifts are
     learned.
     """
 
@@ -170,7 +170,9 @@ class FeatureScaling1(FeatureScaling):
 
 
 class FeatureScaling2(FeatureScaling):
-    """Choose it as the best of the four in the paper: scales and shifts without the squashing."""
+    """Choose it first among the four: it is the best in the paper. It learns scales and shifts and
+    does not squash the features.
+    """
 
     kind: Literal["fs2"] = "fs2"
     rule = "score Σ w_j·(α_j·x_j + β_j) + b, logistic gradient on w, α, β, b"
@@ -184,7 +186,9 @@ class FeatureScaling2(FeatureScaling):
 
 
 class FeatureScaling3(FeatureScaling):
-    """Choose it for the convex one of the four: a weight and a shift per feature."""
+    """Choose it for a convex objective: only this one of the four has it. It learns a weight and a
+    shift per feature.
+    """
 
     kind: Literal["fs3"] = "fs3"
     rule = "score Σ (α_j·x_j + β_j) + b, logistic gradient on α, β, b"
@@ -198,7 +202,7 @@ class FeatureScaling3(FeatureScaling):
         return False
 
     def weights(self, state: State, column: int, slots: slice = EVERY) -> Array:
-        """α, which takes the place of the weights here, and b."""
+        """Return α, which serves as the weights in this variant, and b."""
         del column
         weights = scoring_weights(at(state.alpha, slots))
         if not slots.start:
@@ -207,7 +211,7 @@ class FeatureScaling3(FeatureScaling):
 
 
 def _scoring_parameters(part: Weights, slots: Slots) -> Array:
-    """The scoring parameters of a row's slots. 1 where the variant fixes them."""
+    """Return the scoring parameters of a row's slots, 1 for those that the variant fixes."""
     present = slots < part.v.size
     values = np.ones(slots.size)
     values[present] = scoring_weights(at(part, slots[present]))
@@ -323,7 +327,7 @@ def _scratch(X: Batch) -> tuple[Array, Array, Array, Array, Array]:
 
 @kernel
 def _scoring_values(p: Weights, j: Slots, out: Array) -> None:
-    """The scoring parameters of a row's slots: the averages, once an event is counted in them."""
+    """Write the scoring parameters of a row's slots: the averages, once they have an event."""
     if p.counted[0] == 0:
         _learning_values(p.v, p.scale[0], j, out)
         return
@@ -335,7 +339,7 @@ def _scoring_values(p: Weights, j: Slots, out: Array) -> None:
 
 @kernel
 def _learning_values(v: Array, scale: float, j: Slots, out: Array) -> None:
-    """The learning parameters of a row's slots. 1 where the variant fixes them."""
+    """Write the learning parameters of a row's slots, 1 for those that the variant fixes."""
     for k in range(j.size):
         out[k] = scale * v[j[k]] if j[k] < v.size else 1.0
 
@@ -352,7 +356,10 @@ def _score(
     z: Array,
     slope: Array,
 ) -> float:
-    """Σ w·z. Writes z and its slope: σ(αx − β) (eq. 4, 14) or αx + β (eq. 18, 24); 1 for b."""
+    """Return Σ w·z. Write z, which is σ(αx − β) (eq. 4, 14) or αx + β (eq. 18, 24), and its slope.
+
+    For b, z is the constant feature 1.
+    """
     s = 0.0
     for k in range(j.size):
         if j[k] == BIAS:

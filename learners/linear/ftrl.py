@@ -41,10 +41,10 @@ class State(NamedTuple):
 class Ftrl(WeighingLearner):
     """Choose it for log-odds over very many sparse features of which few matter.
 
-    Logistic regression with a learning rate per feature that falls with the gradients seen there,
-    so rare features are learned quickly and frequent ones steadily; the standard for clicks. With
-    lam1 above 0 a weight is exactly 0 until the evidence for it exceeds lam1, so few weights are in
-    use. Tune alpha first, then lam1.
+    It is logistic regression with a learning rate per feature, which falls with the feature's
+    gradients, so rare features are learned quickly and frequent ones steadily. It is the standard
+    for clicks. With lam1 above 0 a weight is exactly 0 until the evidence for it exceeds lam1, so
+    few weights are in use. Tune alpha first, then lam1.
     """
 
     kind: Literal["ftrl"] = "ftrl"
@@ -122,7 +122,7 @@ def _effect(
     lam1: float,
     lam2: float,
 ) -> int:
-    """What the event will do. An update of z and n counts as one, even where the weights stay 0."""
+    """MOVED, DROPPED or 0: what the event will do. MOVED if z and n change, even if w stays 0."""
     effect = 0
     for k in range(j.size):
         slot, g = j[k], slope * x[k]

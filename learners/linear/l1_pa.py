@@ -2,10 +2,10 @@
 package.
 
 By the Karush-Kuhn-Tucker conditions the new weights are soft(w + τ·y·x, λ): a step, then every
-weight moves towards 0 by λ. For a given τ, λ is that of the projection onto the ball. The margin
-then never falls in τ and is linear between two changes of sign or support. So τ is found by Newton
-steps from piece to piece, within a bracket that every third step halves. The last piece is solved
-exactly. An update that the ball cuts costs O(dim).
+weight moves towards 0 by λ. For a given τ, λ is that of the projection onto the ball. Then the
+margin never falls as τ grows, and it is linear between two changes of sign or support. So τ is
+found by Newton steps from one linear piece to the next, within a bracket that every third step
+halves. The last piece is solved exactly. An update that would leave the ball costs O(dim).
 """
 
 from typing import Literal, NamedTuple
@@ -34,7 +34,7 @@ from learners.linear.weights import (
 )
 
 DOUBLINGS = 60
-"""Doublings of τ. Beyond this, w is lost in the rounding of w + τ·y·x."""
+"""Doublings of τ. After more of them, w would be lost in the rounding of w + τ·y·x."""
 
 STEPS = 200
 """Newton steps. Every third one halves the bracket: 66 times, more than a float64 has digits."""
@@ -123,8 +123,8 @@ def _sum_of_sizes(v: Array) -> float:
 
 @kernel
 def _step_within(w: Weights, j: Slots, x: Array, label: float, tau: float, beta: float) -> None:
-    """Move to the nearest weights on the ball's surface that reach the margin. τ is that of the
-    plain PA step.
+    """Move to the nearest weights on the ball's surface that reach the margin. `tau` is the τ of
+    the plain PA step.
     """
     top = 0
     for k in range(x.size):
@@ -157,9 +157,9 @@ def _put_corner(w: Weights, slot: int, weight: float) -> None:
 
 @kernel
 def _gather(v: Array, j: Slots, x: Array, label: float) -> tuple[Ints, Array, Array]:
-    """Slots where w or x is not 0, with a = w and z = y·x there.
+    """Return the slots where w or x is not 0, with a = w and z = y·x there.
 
-    The others stay 0 for any τ and λ.
+    The weights of all other slots stay 0 for any τ and λ.
     """
     whole = np.zeros(v.size)
     for k in range(j.size):
@@ -178,8 +178,8 @@ def _gather(v: Array, j: Slots, x: Array, label: float) -> tuple[Ints, Array, Ar
 
 @kernel
 def _projection(a: Array, z: Array, tau: float, beta: float) -> float:
-    """λ of the projection of u = a + τ·z onto the ball (Michelot): recompute λ over the sizes above
-    the last λ until none is below.
+    """Return λ of the projection of u = a + τ·z onto the ball (Michelot): recompute λ from the
+    sizes above the previous λ until all of them stay above it.
 
     The count of sizes falls in every round, so the rounds end. Nothing is sorted.
     """
@@ -198,7 +198,7 @@ def _projection(a: Array, z: Array, tau: float, beta: float) -> float:
 
 @kernel
 def _piece(a: Array, z: Array, tau: float, lam: float, beta: float) -> tuple[float, float]:
-    """The margin m = z·soft(a + τ·z, λ), and the τ at which the piece that it lies on has margin 1
+    """Return the margin m = z·soft(a + τ·z, λ), and the τ at which its linear piece has margin 1
     and norm β.
 
     With the support A and signs g of the piece: Σ_A z(a + τz − λg) = 1 and Σ_A g(a + τz − λg) = β.
@@ -230,9 +230,9 @@ def _piece(a: Array, z: Array, tau: float, lam: float, beta: float) -> tuple[flo
 
 @kernel
 def _root(a: Array, z: Array, tau: float, beta: float) -> float:
-    """The τ at which the margin is 1 on the ball's surface, searched from that of the plain step.
+    """Find the τ at which the margin is 1 on the ball's surface, starting from the plain PA step.
 
-    NO_ROOT if rounding hides it.
+    Return NO_ROOT if rounding hides it.
     """
     lower, upper = 0.0, tau
     margin, root = _piece(a, z, upper, _projection(a, z, upper, beta), beta)

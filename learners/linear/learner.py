@@ -40,7 +40,7 @@ class LinearLearner(Learner):
         return Capabilities(selectors=("prune",))
 
     def sizes(self, state: State) -> tuple[Array, NDArray[np.bool_]]:
-        """The sizes by which features are selected, and which features are known at all."""
+        """The sizes by which features are selected, and which features may be selected."""
         return np.abs(scoring_weights(state.w._replace(mask=NO_MASK))), np.ones(
             state.w.v.size, np.bool_
         )

@@ -36,7 +36,7 @@ FADING = 2.0 ** (-1.0 / 1000.0)
 """Factor per event: `C: auto` looks back with a half-life of 1,000 events."""
 
 AUTO = 0.0
-"""The cap that means `C: auto` in the kernel."""
+"""The cap that stands for `C: auto` in the kernel."""
 
 
 class State(NamedTuple):
@@ -88,13 +88,13 @@ class PassiveAggressive(Margin):
 
 
 class PassiveAggressive1(Margin, WeighingLearner):
-    """Choose it first: one step can do no more than C, so a wrong label does bounded harm."""
+    """Choose it first: a step is at most C, so a wrong label does bounded harm."""
 
     kind: Literal["pa1"] = "pa1"
     rule = "as pa, τ = min(C, (ε − y·s)/‖x‖²)"
     C: PositiveFloat | Literal["auto"] = 1.0
-    """The largest step; `auto`: smaller the more often the learner errs, 10^(−6·min(e, ½)) with
-    its recent error e."""
+    """The largest step; `auto`: 10^(−6·min(e, ½)) with the learner's recent error rate e, so the
+    more often it errs, the smaller the step."""
 
     def run(self, state: State, X: Batch, y: Array) -> tuple[Array, Flags]:
         return self._run(state, AUTO if self.C == "auto" else self.C, 0.0, X, y)

@@ -2,9 +2,9 @@
 2–3.
 
 Where both constraints cannot hold (x parallel to w), the weights restart from this event, as at the
-first mistake. On data that no weights separate, ‖w‖ grows for ever. The 1 of the margin soon
-becomes negligible and the rule depends on the direction of w only. So weights that get too long are
-shortened. All labels stay the same, also those of averaged weights.
+first mistake. On data that no weights separate, ‖w‖ grows without bound. The 1 of the margin soon
+becomes negligible, and the rule depends on the direction of w only. So weights that get too long
+are shortened. All labels stay the same, also those of averaged weights.
 """
 
 from typing import Literal, NamedTuple
@@ -33,7 +33,7 @@ from learners.linear.weights import (
 )
 
 PARALLEL = 1e-12
-"""Share of ‖x‖²‖w‖² below which the part of x orthogonal to w is rounding."""
+"""Share of ‖x‖²‖w‖² below which the part of x orthogonal to w is only rounding error."""
 
 GROWTH = 100.0
 """Factor by which ‖w‖² may grow before it is recomputed: the relative error of its recursion
@@ -54,7 +54,7 @@ class State(NamedTuple):
 
 
 class Romma(LinearLearner):
-    """Choose it on separable data: it keeps what it has learned and nears the widest margin,
+    """Choose it on separable data: it keeps what it has learned and approaches the widest margin,
     without a step size.
     """
 

@@ -1,5 +1,5 @@
-"""Weights with a variance each: the more a weight has been learned, the smaller its variance and
-the less it moves.
+"""Each weight has a variance: the more a weight has been learned, the smaller its variance and the
+less it moves.
 
 Only the diagonal of the covariance is kept; otherwise an event would cost O(dim²). An event adds to
 `1/σ_j`, the precision of its features. The state holds what was added to the initial precision, 1.

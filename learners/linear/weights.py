@@ -28,7 +28,7 @@ SMALLEST_TICK = 1e-6
 lost to rounding."""
 
 RENEWAL = 65_536
-"""Updates after which a squared norm that is kept by recursion is recomputed."""
+"""Updates after which a squared norm, otherwise updated step by step, is recomputed."""
 
 
 NO_MASK = np.zeros(0, np.uint8)
@@ -108,9 +108,9 @@ def is_plain(w: Weights) -> bool:
 
 @kernel
 def reported_score(w: Weights, j: Slots, x: Array, s: float) -> float:
-    """The score that is returned: by the unmasked weights, averaged once an event is counted.
+    """The score that is returned: from the unmasked weights, averaged once an event is counted.
 
-    `s` is the score by the weights that learn, which is the same if there is no mask or average.
+    `s` is the score from the weights that learn. Without mask and average both are the same.
     """
     averaged = w.counted[0] > 0
     masked = w.mask.size > 0

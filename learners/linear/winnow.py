@@ -1,11 +1,11 @@
 """Winnow, Balanced Winnow and Modified Balanced Winnow (MBW). Carvalho & Cohen, KDD 2006, section
 2.2 and table 2.
 
-Values must not be negative. The bias in slot 0 is the paper's always-on feature. A row is divided
-by its L1 norm at the end, on the sum, so a fresh model scores exactly 0. As in the paper's test
-mode, scoring ignores features that no learned event has had, both in the sum and in the norm (with
-`selected` also features that are not selected). The update rule uses the score of all features.
-Weights are clipped to [1e-100, 1e100], and 1 − x is never below 1e-3.
+Values must not be negative. The bias in slot 0 is the paper's always-on feature. The sum over a row
+is divided by the row's L1 norm (not each value first), so a fresh model scores exactly 0. As in the
+paper's test mode, scoring ignores features that no learned event has had, both in the sum and in
+the norm. With `selected` it also ignores features that are not selected. The update rule uses the
+score of all features. Weights are clipped to [1e-100, 1e100], and 1 − x is never below 1e-3.
 """
 
 import math
@@ -38,7 +38,7 @@ SMALLEST_REST = 1e-3
 """Smallest value of 1 − x_j in MBW: a row with only the bias has x = 1."""
 
 LARGEST_EXPONENT = 461.0
-"""Largest exponent. e to this takes any weight from one end of its range to the other."""
+"""Largest exponent. A factor of e to this moves a weight from one end of its range to the other."""
 
 Start = Annotated[float, Field(ge=SMALLEST_WEIGHT, le=LARGEST_WEIGHT)]
 
@@ -170,7 +170,7 @@ class ModifiedBalancedWinnow(Balanced):
 
 
 def _effective_weights(w: Weights, v: Weights, seen: Flags) -> tuple[NDArray[np.bool_], Array]:
-    """Which features score, and u − v of those. v is empty where there is only w."""
+    """Return which features score, and u − v of those features (w if v is empty)."""
     scored: NDArray[np.bool_] = (seen > 0) & (w.mask > 0) if w.mask.size else seen > 0
     weights = scoring_weights(w._replace(mask=NO_MASK))
     return scored, np.where(scored, weights - scoring_weights(v) if v.v.size else weights, 0.0)
@@ -255,7 +255,7 @@ def _learn(
 def _score_seen_and_all(
     u: Array, v: Array, seen: Flags, theta: float, j: Slots, x: Array
 ) -> tuple[float, float, float]:
-    """Score of the seen features, score of all features, and the norm of all."""
+    """Return the score of the seen features, the score of all features, and the norm of all."""
     balanced = v.size > 0
     known, other, n_known, n_other = 0.0, 0.0, 0.0, 0.0
     for k in range(j.size):

@@ -34,7 +34,7 @@ CHANGED = 0.01
 """Share of the slots that change between two checkpoints."""
 
 NEVER = 1e9
-"""Seconds between two checkpoints that mean none."""
+"""Seconds between two checkpoints, long enough that none is written."""
 
 WARM_UP = 5_000
 """Events before the clock starts, at most."""
@@ -95,8 +95,8 @@ def measure_throughput(url: str, events: int, rounds: int) -> dict[str, dict[str
 def _measure_pauses(rounds: int) -> dict[str, dict[str, dict[str, float]]]:
     """Return median pause and bytes of each form of checkpoint, per learner.
 
-    Models of one size take turns. Sizes do not: the cost of a copy depends on memory freed before,
-    and no process has models of both sizes.
+    Models of one size take turns. Models of different sizes do not: the cost of a copy depends on
+    memory freed before, and no process has models of both sizes.
     """
     draws = np.random.default_rng(0)
     table: dict[str, dict[str, dict[str, float]]] = {}

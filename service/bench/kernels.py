@@ -29,7 +29,8 @@ ONE_THREAD = (
     "OMP_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
-"""Limits NumPy's products to one thread; NumPy reads it at import, so in a new process."""
+"""Environment variables that limit NumPy's products to one thread. NumPy reads them at import, so
+they need a new process."""
 
 Node = tuple[str, tuple[str, ...], tuple["Node", ...]]
 """A label, the labels of all children, and the children that are inner nodes."""
@@ -53,7 +54,7 @@ def bench_kernels(*, quick: bool) -> dict[str, Any]:
 def run_in_one_thread(
     function: Callable[..., dict[str, float]], *arguments: int
 ) -> dict[str, float]:
-    """Call this in a process whose matrix products use one thread."""
+    """Call `function` in a process whose matrix products use one thread."""
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
     try:
@@ -67,7 +68,7 @@ def run_in_one_thread(
 
 
 def rbf(rounds: int) -> dict[str, float]:
-    """Return microseconds per scored row, ours and NumPy's, measured in turns."""
+    """Return microseconds per scored row, ours and NumPy's, measured alternately."""
     draws = np.random.default_rng(0)
     A, Q = draws.normal(size=(STORED, COLUMNS)), draws.normal(size=(SCORED, COLUMNS))
     gamma = 1.0 / COLUMNS
@@ -83,7 +84,7 @@ def rbf(rounds: int) -> dict[str, float]:
         return [float(np.exp(-gamma * (squares - 2.0 * (A @ x) + x @ x)) @ a) for x in Q]
 
     if not np.allclose(learner.scores(state, rows), plain(), rtol=1e-9, atol=1e-9):
-        raise RuntimeError("the two ways do not agree: there is nothing to compare")
+        raise RuntimeError("the two computations disagree, so their times mean nothing")
     taken = time_interleaved(
         {"onepass": lambda: learner.scores(state, rows), "numpy": plain}, rounds
     )
@@ -115,7 +116,7 @@ def tree_pairs(few: int, rounds: int) -> dict[str, float]:
 
     state.support.size[0] = few
     if not np.allclose(learner.scores(state, rows), plain(), rtol=1e-9):
-        raise RuntimeError("the two ways do not agree: there is nothing to compare")
+        raise RuntimeError("the two computations disagree, so their times mean nothing")
     state.support.size[0] = len(stored)
     jobs: dict[str, Callable[[], object]] = {
         "onepass": lambda: learner.scores(state, rows),

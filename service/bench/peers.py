@@ -1,6 +1,6 @@
 """The nearest learner of River and of Vowpal Wabbit for each of ours: predict, then learn.
 
-Both get their preferred input: River ready dictionaries, Vowpal Wabbit lines of text. The
+Each gets its preferred input: River gets ready dictionaries, Vowpal Wabbit gets lines of text. The
 progressive prediction is read from the learned example, because a separate call would parse the
 line twice. Neither has a Winnow, ROMMA, a norm-constrained PA or dynamic feature scaling; those
 have no peer here.

@@ -1,7 +1,9 @@
-"""The slots that the next checkpoint of a large model must hold: those of events learned since.
+"""The slots that the next checkpoint of a large model must hold: those of events learned since the
+last one.
 
 By the learners' fifth law the other slots have not changed, unless a learner says that it rewrote
-everything. `add` and `take` cost time by the number of dirty slots, not by the model's size.
+everything. The time of `add` and `take` depends on the number of dirty slots, not on the model's
+size.
 """
 
 from typing import Any, NamedTuple
@@ -13,7 +15,7 @@ from learners.batch import BIAS, Ints, Slots
 from service.checkpoint.snapshot import SLOTS
 
 SMALLEST_DELTA = 1 << 17
-"""Slots of the smallest model that writes deltas. To copy a smaller one takes a millisecond or two,
+"""Slots of the smallest model that writes deltas. Copying a smaller one takes a millisecond or two,
 and a chain of deltas saves little.
 """
 

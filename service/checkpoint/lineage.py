@@ -1,7 +1,7 @@
 """Lineage: which records were applied, in which order. With it the log rebuilds the same model.
 
 The timing of fetches decides how partitions interleave, so two correct runs differ. The lineage
-records the actual order as runs of consecutive records. A crash loses what was applied after the
+records the actual order as runs of consecutive records. A crash loses all records applied after the
 last checkpoint, so the lineage in a checkpoint is exactly the history of its state. The checkpoint
 itself holds the newest entries. Older entries are sealed into segments. A segment has its SHA-256
 as its name and refers to the segment before it. It is written once, and all later generations
@@ -18,7 +18,7 @@ import msgspec
 from service.sources.base import Gap, Record
 
 SEALED_AFTER = 4096
-"""Entries that a checkpoint itself holds, at most."""
+"""Maximum number of entries that a checkpoint itself holds."""
 LONGEST_SEGMENT = 64 * 1024 * 1024
 """Bytes of a segment after decompression."""
 LONGEST_TEXT = 1000

@@ -41,7 +41,7 @@ class SnapshotError(ValueError):
 
 
 class UnwritableSnapshotError(ProtectiveError):
-    """The snapshot could be written but never read. No checkpoint is better than such a one."""
+    """The snapshot could be written but never read. Writing no checkpoint is better."""
 
 
 class Snapshot(NamedTuple):
@@ -141,7 +141,7 @@ def decode(data: bytes) -> Snapshot:
     if missing or SLOTS in header.sliced or (header.sliced and SLOTS not in arrays):
         raise SnapshotError("header: an array is missing")
     if any(arrays[name].shape != (1,) or arrays[name].dtype != np.int64 for name in COUNTS):
-        raise SnapshotError("header: a count is of another shape or type")
+        raise SnapshotError("header: an array of counts has a wrong shape or type")
     events, errors = (int(arrays[name][0]) for name in COUNTS)
     if not 0 <= errors <= events:
         raise SnapshotError(f"{errors:,} errors in {events:,} events are impossible")
@@ -211,7 +211,7 @@ class _OlderHeader(msgspec.Struct, forbid_unknown_fields=True):
 def _decode_header(head: bytes, *, older: bool) -> _Header:
     if len(head) > LONGEST_HEADER:
         raise SnapshotError(
-            f"a header of {len(head):,} bytes; no more than {LONGEST_HEADER:,} are read"
+            f"the header has {len(head):,} bytes, over the limit of {LONGEST_HEADER:,}"
         )
     try:
         if not older:
@@ -232,7 +232,7 @@ def _decode_arrays(
     for name, dtype, shape in table:
         if dtype not in DTYPES or any(extent < 0 for extent in shape) or name in arrays:
             raise SnapshotError(
-                f"array {name[:80]!r} is there twice or of a type that is not allowed"
+                f"array {name[:80]!r} occurs twice or has a type that is not allowed"
             )
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if start + size > len(data) - 32:

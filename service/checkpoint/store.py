@@ -27,7 +27,7 @@ class FencedError(Exception):
 
 
 class CorruptCheckpointError(ProtectiveError):
-    """There are checkpoints, and none can be read. To start empty would lose the model."""
+    """There are checkpoints, but none can be read. Starting empty would lose the model."""
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ A commit takes six steps, and the code carries their numbers:
 
 The store's history counts. A learner that finds a foreign history there drops its memory and
 resumes from that history. A learner that finds an earlier state of its own history writes its newer
-state on top. While the store is away, learning goes on for a bounded window.
+state on top. While the store is unavailable, learning goes on for a bounded window.
 """
 
 import logging
@@ -38,7 +38,7 @@ log = logging.getLogger("onepass")
 T = TypeVar("T")
 
 RETRY_SECONDS = 0.5
-"""Seconds between two attempts to write to a store that is away."""
+"""Seconds between two attempts to write to a store that is unavailable."""
 
 
 class CheckpointPolicy(NamedTuple):
@@ -49,7 +49,7 @@ class CheckpointPolicy(NamedTuple):
     """A checkpoint is due after this many seconds or events, whichever comes first."""
     max_uncheckpointed_seconds: float = float("inf")
     max_uncheckpointed_events: float = float("inf")
-    """Beyond either one learning pauses until a checkpoint is written."""
+    """Beyond either limit, learning pauses until a checkpoint is written."""
 
 
 class Background(Generic[T]):
@@ -98,7 +98,7 @@ class Commit(NamedTuple):
 
 
 class Checkpointer:
-    """Owns the lease, the lineage and the positions of what the model has applied."""
+    """Owns the lease, the lineage and the positions behind the records that the model applied."""
 
     def __init__(
         self,
@@ -153,14 +153,14 @@ class Checkpointer:
     def pause_reason(self) -> str:
         """Why nothing may be learned now; empty when learning may go on."""
         if self._store.frozen is not None:
-            return "frozen by an operator; `onepass checkpoints unfreeze` lets it go on"
+            return "frozen by an operator; `onepass checkpoints unfreeze` ends that"
         waited = time.monotonic() - (self._commit.since if self._commit else self._since)
         ahead = self.uncheckpointed
         too_long = ahead > 0 and waited >= self._policy.max_uncheckpointed_seconds
         if ahead >= self._policy.max_uncheckpointed_events or too_long:
             return (
-                f"learning pauses: {ahead:,} records are in no checkpoint, and the store does not"
-                " take one"
+                f"learning pauses: {ahead:,} records are in no checkpoint, and the store accepts"
+                " none"
             )
         return ""
 
@@ -348,7 +348,7 @@ class Checkpointer:
             self._collect()
 
     def finish(self, deadline: float, *, always: bool) -> str:
-        """Commit what is in no checkpoint. Return why that was not possible, or an empty text.
+        """Commit the records that are in no checkpoint. Return why that failed, or an empty text.
 
         `always`: write a first checkpoint even of a model that has learned nothing.
         """
@@ -361,7 +361,7 @@ class Checkpointer:
             if self._freeze or not (self._records or self._dirty or first):
                 return ""
             if time.monotonic() >= deadline:
-                return self.last_error or "the store does not take one"
+                return self.last_error or "the store accepts none"
             try:
                 # If another learner has written, its history counts: our newest records will be
                 # learned again.

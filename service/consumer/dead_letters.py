@@ -1,9 +1,9 @@
 """Write the side outputs of the learner: dead letters, which are rejected events with reason and
 position, and drift alarms.
 
-Learning waits until a configured log has them. So they are there before the checkpoint that passes
-their record, and after a crash perhaps twice. Alarms without a configured log are written to a log
-beside the source where possible, and learning does not wait for them.
+Learning waits until a configured log has them. So the log has them before the checkpoint that
+passes their record. After a crash it may have them twice. Alarms without a configured log are
+written to a log beside the source where possible, and learning does not wait for them.
 """
 
 import logging
@@ -36,7 +36,7 @@ class SideOutputUnavailableError(SourceUnavailableError):
 
 
 def no_sink() -> None:
-    """For a learner that keeps no dead letters or alarms."""
+    """Open no log, for a learner that keeps no dead letters or alarms."""
 
 
 class SideOutputs:
@@ -100,12 +100,12 @@ class SideOutputs:
         return Entry(record.value[:LONGEST], key.encode(), encoded)
 
     def flush(self) -> None:
-        """Append what is queued. On return the logs have it, or there is no log for it."""
+        """Append the queued entries. On return the logs have them, or there is no log for them."""
         self._dead.flush()
         self._alarms.flush()
 
     def flush_before(self, deadline: float) -> None:
-        """Append what is queued, retrying until the deadline."""
+        """Append the queued entries, retrying until the deadline."""
         while True:
             try:
                 return self.flush()
@@ -115,7 +115,7 @@ class SideOutputs:
                 time.sleep(RETRY_SECONDS)
 
     def forget(self) -> None:
-        """Drop what is queued: its records are read again."""
+        """Drop the queued entries: their records are read again."""
         self._dead.waiting = []
         self._alarms.waiting = []
 

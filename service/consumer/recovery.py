@@ -100,8 +100,8 @@ class Recovery:
                 return found, segments
         if known is not None:
             raise CorruptCheckpointError(
-                f"the store is empty, though it had generation {known.generation}: import one "
-                "by `onepass checkpoints import`, or restart this learner to start empty"
+                f"the store is empty, though it had generation {known.generation}: import a "
+                "checkpoint by `onepass checkpoints import`, or restart this learner to start empty"
             )
         return None, {}
 
@@ -110,7 +110,7 @@ class Recovery:
             log.warning(
                 "no checkpoint of this model at %s: the model starts empty", self._store.where
             )
-        self._model.reset()  # the memory may hold what was learned under a lease that is over
+        self._model.reset()  # the memory may hold events learned under an earlier lease
         return Restored(None, BEGINNING, Recorder(Lineage()))
 
     def _load_backup(self, backup: FileBackup) -> tuple[Loaded | None, dict[str, bytes]]:

@@ -63,7 +63,7 @@ class Replica:
             manifest, snapshot = newest, self._store.read(newest)
         except CorruptCheckpointError as error:
             if self._store.newest() != newest:
-                return  # it was replaced and deleted meanwhile: the next step takes the next one
+                return  # it was replaced and deleted meanwhile: the next step reads its successor
             text = "%s; an older generation is served"
             log.error(text, error)  # noqa: TRY400 - the reason is in the line
             self._metrics.checkpoint_corrupt()

@@ -150,11 +150,11 @@ class Worker:
         return ""
 
     def renew_source(self) -> None:
-        """Called by the watchdog's thread: the log has more, but nothing comes, so reconnect."""
+        """Reconnect soon. The watchdog's thread calls it if the log has more, but nothing comes."""
         self._renew.set()
 
     def _acquire(self) -> bool:
-        """Become the learner that may write and return True. Otherwise follow the one that may."""
+        """Become the learner that may write. If another one is, follow it and return False."""
         acquired = self._checkpointer.acquire()
         if acquired is Acquired.HELD_ELSEWHERE:
             self._disconnect()
@@ -199,7 +199,7 @@ class Worker:
             with self._health.in_log():
                 self._health.lag = source.lag()
             self._health.source_up = True
-            self._checkpointer.record(())  # a gap is recorded before what follows it
+            self._checkpointer.record(())  # a gap is recorded before the records that follow it
 
     def _apply(self, records: list[Record]) -> None:
         """Learn a batch in pieces, so that a stop signal or a due checkpoint need not wait for all
@@ -263,7 +263,7 @@ class Worker:
 
     def _note_unavailable(self, error: SourceUnavailableError | StoreUnavailableError) -> None:
         if isinstance(error, SourceUnavailableError):
-            # A dead-letter log that is away says nothing about the source.
+            # A dead-letter log that is unavailable says nothing about the source.
             self._health.source_up &= isinstance(error, SideOutputUnavailableError)
             self._disconnect()
         self._progress_log.report(failing=str(error))
@@ -279,7 +279,7 @@ class Worker:
         return self._reading.until_end and self._source is not None and self._source.at_end
 
     def _finish(self) -> None:
-        """Commit a last checkpoint. What cannot be written in time is learned again after a
+        """Commit a last checkpoint. Events that it cannot hold in time are learned again after a
         restart.
         """
         self._health.ready = False
@@ -304,8 +304,8 @@ class Worker:
 
 
 class ProgressLog:
-    """Logs why learning waits: when the reason changes, and again while it is a failure. `Health`
-    shows it.
+    """Logs why learning waits when the reason changes. A failure that goes on is logged repeatedly.
+    `Health` has the reason too.
     """
 
     def __init__(self, health: Health) -> None:

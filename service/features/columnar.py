@@ -13,7 +13,7 @@ from service.features.reject import Reject
 
 
 class ColumnarDecoder:
-    """Decodes such rows as one table. It makes the same batch as `Decoder`, in much less time."""
+    """Decodes rows of all columns as one table. It makes the same batch as `Decoder`, faster."""
 
     def __init__(self, features: Features, limits: Limits) -> None:
         self._limits = limits

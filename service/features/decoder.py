@@ -90,7 +90,7 @@ class Decoder:
         return (
             document
             if isinstance(document, Reject)
-            else self._labelled(document, self._log_features(document))
+            else self._decode_labelled(document, self._log_features(document))
         )
 
     def posted(self, data: bytes) -> Event | Reject:
@@ -116,12 +116,12 @@ class Decoder:
                 for name, value in document.items()
                 if name not in {self._label, *self._beside}
             }
-            return self._labelled(document, named)
+            return self._decode_labelled(document, named)
         if not document.keys() <= {"features", self._label, *self._beside}:
             return Reject("unknown_field")
-        return self._labelled(document, document.get("features", self._no_features))
+        return self._decode_labelled(document, document.get("features", self._no_features))
 
-    def _labelled(self, document: dict[str, Any], features: Any) -> Event | Reject:
+    def _decode_labelled(self, document: dict[str, Any], features: Any) -> Event | Reject:
         label = document.get(self._label)
         if not isinstance(label, (bool, int, float, str)) or (
             isinstance(label, float) and not math.isfinite(label)
@@ -209,7 +209,7 @@ class Decoder:
     ) -> Event | Reject:
         try:
             event = self._row(features, label, weight)
-        except OverflowError:  # an integer that no float is near
+        except OverflowError:  # an integer beyond the range of float
             return Reject("range")
         if self._tree is None or isinstance(event, Reject):
             return event

@@ -22,7 +22,7 @@ REASONS = {
         "the tree is missing, is not one bracketed parse, "
         "or has more inner nodes or text than the limit"
     ),
-    "numeric": "the row is beyond what the learner can take",
+    "numeric": "the row or its weight is out of the range in which the learner can compute",
     "negative": "the learner takes no negative values",
 }
 """Each reason and its message. The last two come from the learner."""

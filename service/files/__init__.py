@@ -1,7 +1,7 @@
 """Data files as events: each row of svmlight, CSV or JSON lines becomes an event's bytes.
 
-They are the bytes that a producer would send. So `replay` of a file, and a topic that got the same
-file, pass the same decoder and give the same model bit by bit.
+They are the bytes that a producer would send. So a `replay` of a file and a topic that got the same
+file use the same decoder and give the same model bit by bit.
 """
 
 from service.files.convert import Convert, converter, events, rows, scan

@@ -3,8 +3,8 @@
 Numeric columns become numbers, other columns become strings.
 
 `?` and an empty cell mean that the value is absent. The scan decides the type of a column for the
-whole file, so one word in the last row makes all its cells strings. For speed, rows are converted
-in chunks, column by column, and each distinct cell once.
+whole file, so one word in the last row makes all cells of its column strings. For speed, rows are
+converted in chunks, column by column, and each distinct cell once.
 """
 
 import csv

@@ -60,7 +60,7 @@ class Labels:
         self._seen: dict[str, None] = {}
 
     def see(self, value: object) -> None:
-        """Add a label as JSON has it. Ignore a list or null, which the decoder will reject."""
+        """Add a label, a decoded JSON value. Ignore a list or null, which the decoder rejects."""
         if not isinstance(value, (bool, int, float, str)):
             return
         name = canonical_label(value)

@@ -29,8 +29,8 @@ PHASES = (
 """Tenths: probabilities of P1, P2, N1 and N2 at the beginning and at the end of each phase."""
 POSITIVE, NEGATIVE = "positive", "negative"
 SHARE = 4, 5
-"""Share of the rarest class's rows that a phase has if there is no limit: 800 of 1,000, as in the
-paper.
+"""Events of a phase as a share of the rows of the rarest class, if there is no limit: 800 of 1,000,
+as in the paper.
 """
 
 
@@ -38,9 +38,9 @@ def build_phases(
     file: DataFile, classes: str, *, limit: int | None, seed: int
 ) -> tuple[DataFile, Label, Ints]:
     """Return the file with two labels, its label settings, and its rows in order of the phases."""
-    names = _four(file, classes)
+    names = _find_classes(file, classes)
     signs = zip(names, (POSITIVE, POSITIVE, NEGATIVE, NEGATIVE), strict=True)
-    order = _order(file, names, limit, seed)
+    order = _draw_order(file, names, limit, seed)
     label = Label(field=file.label, positive=POSITIVE, negative=NEGATIVE)
     return replace(file, labels=(POSITIVE, NEGATIVE), renamed=tuple(signs)), label, order
 
@@ -82,7 +82,7 @@ def sections_of(order: Ints) -> list[tuple[int, str]]:
     ]
 
 
-def _four(file: DataFile, classes: str) -> list[str]:
+def _find_classes(file: DataFile, classes: str) -> list[str]:
     names = [name.strip() for name in classes.split(",")]
     if len(names) != len(CLASSES):
         raise SettingsError(
@@ -97,11 +97,11 @@ def _four(file: DataFile, classes: str) -> list[str]:
             )
     chosen = [label for label in found if label is not None]
     if len(set(chosen)) < len(CLASSES):
-        raise SettingsError(f"--phases: four different labels, not {classes}")
+        raise SettingsError(f"--phases: give four different labels, not {classes}")
     return chosen
 
 
-def _order(file: DataFile, names: Sequence[str], limit: int | None, seed: int) -> Ints:
+def _draw_order(file: DataFile, names: Sequence[str], limit: int | None, seed: int) -> Ints:
     rows = _rows_of(file, names)
     usual = max(1, min(mine.size for mine in rows) * SHARE[0] // SHARE[1])
     if limit is not None and limit < len(PHASES):

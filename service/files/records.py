@@ -96,7 +96,7 @@ def _rest_of_row(path: Path, start: int, numbered: Iterator[tuple[int, bytes]]) 
 
 def _lines(path: Path) -> Iterator[bytes]:
     if path.exists() and not path.is_file():
-        raise SettingsError(f"{path}: not a regular file; it is read more than once")
+        raise SettingsError(f"{path}: not a regular file; give one, because it is read repeatedly")
     try:
         with path.open("rb") as file, _decompress(file) as stream:
             yield next(stream, b"\n").removeprefix(codecs.BOM_UTF8)

@@ -61,7 +61,7 @@ class Alarm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def entry(self, model: str) -> Entry:
         """Make the record for the alarm log.
 
-        A crash can repeat an alarm. By the key a reader tells a repetition from another alarm.
+        A crash can repeat an alarm. A reader recognises the repetition by its key.
         """
         key = f"{model}:{self.partition}:{self.position}:{self.detector}:{self.series}"
         return Entry(

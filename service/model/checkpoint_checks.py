@@ -34,7 +34,7 @@ class RestoredParts(NamedTuple):
     alarms: Alarms
     names: Table
     older: bool
-    """The snapshot lacks arrays that the model has, so it cannot be the base of a delta."""
+    """Whether the snapshot lacks arrays of the model. Then it cannot be the base of a delta."""
 
 
 def restore_parts(

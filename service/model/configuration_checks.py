@@ -75,5 +75,5 @@ def check_classes(learner: Learner, label: Label) -> None:
     if inner is not None and inner.max_classes < label.max_classes:
         raise ValueError(
             f"one_vs_rest has max_classes {inner.max_classes}, the label {label.max_classes}; "
-            "set both to the same"
+            "set both to the same number"
         )

@@ -165,7 +165,7 @@ def _summarize_support(model: Model, column: int, top: int) -> dict[str, Any]:
 def explain_support(found: SupportTerms, names: SlotNames) -> dict[str, Any]:
     """Explain a score as a sum over stored rows.
 
-    A kernel has no bias. What a learner adds to the sum is its constant.
+    A kernel has no bias. The constant is what the learner adds to the sum.
     """
     return {
         "bias": 0.0,

@@ -184,7 +184,7 @@ class Monitor:
         lacking = {part for part in self._parts() if not _select(arrays, part)}
         if "calibration" not in lacking:
             restored.calibration = restore_calibration(_select(arrays, "calibration"))
-        # Both are of the same events, so one alone is as good as none.
+        # Both count the same events, so one without the other is useless.
         if not {"quality", "history"} & lacking:
             restored.quality = restore_quality(self._classes, _select(arrays, "quality"))
             restored.history = restore_history(_select(arrays, "history"))

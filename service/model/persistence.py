@@ -62,8 +62,8 @@ class ModelState:
     def snapshot(self, bookmark: Bookmark, lineage: Lineage, *, whole: bool) -> Snapshot:
         """Copy the state between two events. Learning pauses for the copy.
 
-        Unless `whole`, copy only what has changed since the last snapshot or since `restore`. The
-        copy is whole all the same if that costs less or if there is no base: see `DirtySlots`.
+        Unless `whole`, copy only the slots changed since the last snapshot or since `restore`. The
+        copy is still whole if that costs less or if there is no base: see `DirtySlots`.
         """
         with self.lock:
             if whole:

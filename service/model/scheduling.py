@@ -31,9 +31,9 @@ class FairLock:
     """A re-entrant, fair lock: a waiting thread always gets it before the previous holder can
     retake it.
 
-    A plain lock goes to whoever asks first after its release. That is the learner, which asks at
-    once, so a prediction could wait for seconds. Here a waiting thread holds the gate, and the
-    learner waits at the gate.
+    A plain lock goes to the thread that asks first after its release. That is the learner, which
+    asks at once, so a prediction could wait for seconds. Here a waiting thread holds the gate, and
+    the learner waits at the gate.
     """
 
     def __init__(self) -> None:

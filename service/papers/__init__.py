@@ -1,1 +1,1 @@
-"""The papers' experiments, run again: each file has one, with the printed figures beside ours."""
+"""Experiments of the papers. Each file runs one again and shows the printed figures beside ours."""

@@ -1,4 +1,4 @@
-"""Run an experiment of a paper as independent jobs, and compare its figures with the published."""
+"""Run an experiment of a paper as independent jobs, and compare its figures with the paper's."""
 
 import os
 import statistics

@@ -1,7 +1,7 @@
 """`mk-trec`: McKenna's thesis, tables 6.1 and 6.2: question classification by a tree kernel.
 
-The thesis had constituency trees, which are not public. Here are dependency trees, so its figures
-are not a target.
+The thesis had constituency trees, which are not public. This experiment has dependency trees, so
+the figures of the thesis are not a target.
 """
 
 import gzip

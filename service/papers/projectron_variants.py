@@ -1,7 +1,7 @@
 """Count the rows that Projectron++ keeps on Adult under other comparisons of δ.
 
-The thesis prints 2,010 support vectors; these variants show which comparison gives how many. The
-learner itself compares δ ≤ η in float64. The service does not use this module, which works with
+The thesis prints 2,010 support vectors. These variants show how many rows each comparison stores.
+The learner itself compares δ ≤ η in float64. The service does not use this module, which works with
 dense matrices.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from learners.batch import Array, Batch
 
 ROOM = 6000
-"""Rows: the most that a variant may keep; the inverse has the square of it."""
+"""Maximum number of rows that a variant keeps. Its inverse matrix has the square of this."""
 
 
 class Variant(NamedTuple):

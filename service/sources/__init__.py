@@ -23,8 +23,8 @@ NOT_APPENDABLE = "a file cannot be appended to: use a kafka:// or redis:// addre
 
 
 def open_source(url: str, start: str, options: Options = PLAIN) -> Source:
-    """The log at `url`. A first run reads from `start`, "earliest" or "latest"; a file is read from
-    its top.
+    """Open the log at `url`. A first run reads from `start`, "earliest" or "latest"; a file is read
+    from its top.
     """
     if start not in ("earliest", "latest"):
         raise ValueError("start: use earliest or latest")
@@ -44,7 +44,7 @@ def open_sink(url: str, options: Options = PLAIN) -> Sink:
 
 
 def check_source(url: str, options: Options = PLAIN) -> None:
-    """Refuse, before anything is started, what `open_source` would refuse."""
+    """Raise the ValueError of `open_source` early, before anything is started."""
     try:
         address = parse_url(url)
     except ValueError as error:
@@ -54,7 +54,7 @@ def check_source(url: str, options: Options = PLAIN) -> None:
 
 
 def check_sink(url: str, field: str) -> None:
-    """Refuse, before anything is started, what `open_sink` would refuse."""
+    """Raise the ValueError of `open_sink` early, before anything is started."""
     try:
         if parse_url(url).scheme == "file":
             raise ValueError(NOT_APPENDABLE)
@@ -63,8 +63,8 @@ def check_sink(url: str, field: str) -> None:
 
 
 def create_log(url: str, options: Options = PLAIN, partitions: int = 1) -> bool:
-    """Make sure that there is a log to append to. Returns whether a topic was created; a Redis
-    stream comes with its first entry.
+    """Make sure that there is a log to append to. Return whether a topic was created; Redis creates
+    a stream with its first entry.
     """
     address = parse_url(url)
     if address.scheme != "kafka":

@@ -2,8 +2,8 @@
 
 A position is opaque text, which only the source that made it can read. `Record.after` is the
 position after the record, so a checkpoint holds exactly the positions that follow the applied
-records. A checkpoint stores every position under the name of its log. The same offset means other
-events in another log, so no checkpoint is continued there.
+records. A checkpoint stores every position under the name of its log. In another log the same
+offset means other events, so no checkpoint is continued there.
 """
 
 from collections.abc import Sequence
@@ -40,12 +40,13 @@ class Bookmark(NamedTuple):
         return Bookmark({f"{log_name}/{key}": at for key, at in self.positions.items()}, self.marks)
 
     def local(self, log_name: str) -> "Bookmark":
-        """Undo `qualified`. Raise `SourceLostError` if the bookmark is of another log."""
+        """Undo `qualified`. Raise `SourceLostError` if the bookmark belongs to another log."""
         others = sorted({key.rpartition("/")[0] for key in self.positions} - {log_name})
         if others:
             other = f"the log {others[0]}" if others[0] else "a log without a name"
             raise SourceLostError(
-                f"the checkpoint is of {other}, the source is {log_name}; use another `name`"
+                f"the checkpoint belongs to {other}, but the source is {log_name}; use another"
+                " `name`"
             )
         positions = {key.rpartition("/")[2]: at for key, at in self.positions.items()}
         return Bookmark(positions, self.marks)
@@ -63,12 +64,12 @@ class Gap(NamedTuple):
     end: str
     """The first position after the gap."""
     events: int
-    """Number of skipped positions. 0 if the log was recreated, so that nobody can count them."""
+    """Number of skipped positions. 0 if the log was recreated: then they cannot be counted."""
     reason: Loss
 
 
 class Options(NamedTuple):
-    """How to read or write a log, beside its URL. Each kind of log uses what concerns it."""
+    """How to read or write a log. Each kind of log uses the options that concern it."""
 
     client: Literal["kafka-python", "confluent"] = "kafka-python"
     on_data_loss: Literal["fail", "earliest", "latest"] = "fail"
@@ -92,7 +93,7 @@ class Record(NamedTuple):
     after: str
     value: bytes
     written: float | None = None
-    """Seconds since the epoch: the log's time of arrival."""
+    """Seconds since the epoch: when the record arrived in the log."""
 
 
 class Entry(NamedTuple):

@@ -3,9 +3,9 @@
 The source delivers the rows that the file had when it was opened, and then ends. A bookmark has the
 checksum of all rows before the position, so reading does not go on in another file or in another
 order. If the file is changed in place while it is read, other than by appending, the reader stops.
-If another file replaces it (by a rename), the old content is read on. Rows in file order are
-streamed. For another order, shuffled or given, all rows are in memory as bytes of the file. Each is
-converted when it is delivered.
+If another file replaces it (by a rename), the reader continues with the old content. Rows in file
+order are streamed. For another order, shuffled or given, all rows are kept in memory as bytes of
+the file. Each row is converted when it is delivered.
 """
 
 import os
@@ -107,7 +107,7 @@ class FileSource:
             self._at += len(self._take(min(CHUNK, int(position) - self._at)))
         if bookmark.marks.get(PARTITION, str(self._checksum_at)) != str(self._checksum_at):
             raise SourceLostError(
-                f"{self._file.path}: its first {position} rows are others than those that were read"
+                f"{self._file.path}: its first {position} rows differ from those that were read"
             )
 
     def stop_at_end(self, end: Positions | None = None) -> Positions:
@@ -115,8 +115,8 @@ class FileSource:
         wanted = self._size if end is None else int(end.get(PARTITION, self._at))
         if wanted > self._size:
             raise SourceLostError(
-                f"{self._file.path}: it had {wanted} rows and has {self._size}; give the file as"
-                " it was"
+                f"{self._file.path}: it had {wanted} rows and has {self._size} now; restore the"
+                " original file"
             )
         self._end = wanted
         return {PARTITION: str(wanted)}
@@ -197,7 +197,7 @@ class FileSource:
         if now.st_size < known.size:
             raise SourceLostError(f"{path}: has fewer rows than when it was opened")
         if checksum != known.checksum:
-            raise SourceLostError(f"{path}: changed while it was read; give the file as it was")
+            raise SourceLostError(f"{path}: changed while it was read; restore the original file")
         self._content = known._replace(stat=now)
 
 

@@ -10,7 +10,7 @@ FORMS = (
     "kafka://host:port[,host:port]/topic, redis[s]://host:port/db/stream (with user:password@"
     " before the host if need be) or file:///path"
 )
-"""Has no form that looks like a password: what is printed is redacted."""
+"""Forms of a URL. No form contains `//user:password@`: messages are redacted there."""
 KAFKA_SERVERS = re.compile(r"[^,@:\[\]]+:\d+(,[^,@:\[\]]+:\d+)*")
 KAFKA_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 REDIS_PATH = re.compile(r"/(\d+)/(.+)")
@@ -29,7 +29,7 @@ def parse_url(url: str) -> SplitResult:
 
 
 def system_of(address: SplitResult) -> str:
-    """`kafka`, `redis` or `file`; TLS to Redis is another way to the same system."""
+    """`kafka`, `redis` or `file`. A Redis behind TLS is the same system."""
     return "redis" if address.scheme == "rediss" else address.scheme
 
 
@@ -42,15 +42,15 @@ def server_and_name(address: SplitResult) -> tuple[str, str]:
 
 
 def log_name(url: str) -> str:
-    """Identify a log independently of how to reach it: positions in one log mean nothing in
-    another.
+    """Name the log whatever the server's address is. A position is valid only in the log that has
+    this name.
     """
     address = parse_url(url)
     return f"{system_of(address)}:{address.path.rpartition('/')[2]}"
 
 
 def url_beside(source_url: str, ending: str) -> str | None:
-    """The URL of an output log beside a source; None beside a file, which cannot be appended to."""
+    """The URL of an output log beside a source. None for a file, which cannot be appended to."""
     address = parse_url(source_url)
     if address.scheme == "file":
         return None

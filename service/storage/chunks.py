@@ -78,7 +78,7 @@ class SnapshotReader:
             raise SnapshotError(f"{part.blob} has {len(data)} bytes instead of {part.size}")
         piece = decode(data)
         if data[-32:].hex() != part.sha256:  # `decode` has checked that the bytes have this hash
-            raise SnapshotError(f"{part.blob} is another snapshot than its manifest says")
+            raise SnapshotError(f"{part.blob} is not the snapshot that its manifest names")
         return piece
 
 

@@ -155,7 +155,7 @@ class ServerPolicy:
             if not DENIED.search(str(error)) and "unknown command" not in str(error):
                 raise
             log.warning(
-                "Redis at %s does not let its user ask INFO: its settings are not checked",
+                "Redis at %s forbids its user the command INFO: its settings are not checked",
                 self._where,
             )
             self._checked = True
@@ -248,7 +248,7 @@ def _tls_options(settings: StoreSettings) -> dict[str, Any]:
 
 
 def _check_tls_files(settings: StoreSettings) -> None:
-    """Load the files once, because a faulty one would later look like a Redis that is away."""
+    """Load the files once, because a faulty one would later look like an unavailable Redis."""
     if settings.key_file is not None and settings.cert_file is None:
         raise SettingsError("store.key_file is set without store.cert_file; give both or none")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -257,8 +257,8 @@ def _check_tls_files(settings: StoreSettings) -> None:
         if settings.ca_file is not None:
             context.load_verify_locations(settings.ca_file)
         fault = (
-            "store.cert_file, store.key_file: not a certificate and its own key, in PEM and without"
-            " a password"
+            "store.cert_file, store.key_file: not a certificate and the key that belongs to it, as"
+            " PEM without a password"
         )
         if settings.cert_file is not None:
             # Without a function for the password OpenSSL asks the terminal for it.

@@ -115,7 +115,8 @@ class FileBackup:
                 log.warning("%s: %s; trying an older copy", path, error)
         if copies:
             raise CorruptCheckpointError(
-                f"none of the {len(copies)} copies in {self.folder} can be read"
+                f"none of the {len(copies)} copies in {self.folder} can be read: import a "
+                "checkpoint by `onepass checkpoints import`, or start empty with `--start-fresh`"
             )
         return None
 
@@ -148,7 +149,7 @@ def write_atomically(path: Path, buffers: Iterable[bytes | memoryview], unfinish
     `unfinished` is a temporary path in the same folder.
     """
     try:
-        unfinished.touch(mode=0o600, exist_ok=False)  # for its owner alone: it holds a model
+        unfinished.touch(mode=0o600, exist_ok=False)  # it holds a model: only its owner may read it
         with unfinished.open("wb") as file:
             file.writelines(buffers)
             file.flush()

@@ -14,7 +14,7 @@ store that was set back to an earlier state.
 WIDTH = 16
 """Bytes of the digest of a commit."""
 MOST_UNACKNOWLEDGED = 64
-"""Commits whose answer was lost that are remembered."""
+"""Remembered commits whose answer was lost."""
 LONGEST_CHAIN = 64
 """Deltas on one base; then a whole snapshot follows."""
 

@@ -67,7 +67,7 @@ class Lease:
         return self._disturbed
 
     def hold(self, token: str, sent: float) -> None:
-        """Redis granted the lease to a request sent at `sent`. Start to renew it."""
+        """Note that Redis granted the lease to a request sent at `sent`, and start to renew it."""
         with self._lock:
             self._token = token
             self._until = sent + self._seconds * (1 - MARGIN)
@@ -77,7 +77,7 @@ class Lease:
             self._thread.start()
 
     def drop(self) -> None:
-        """Another learner holds the lease."""
+        """Note that another learner holds the lease."""
         with self._lock:
             self._token = ""
             self._until = 0.0
@@ -87,7 +87,7 @@ class Lease:
         self._disturbed = True
 
     def extend(self, token: str, sent: float) -> None:
-        """Redis extended the lease by a request sent at `sent`."""
+        """Note that Redis extended the lease by a request sent at `sent`."""
         with self._lock:
             if token == self._token:
                 self._until = max(self._until, sent + self._seconds * (1 - MARGIN))

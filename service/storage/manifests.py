@@ -1,8 +1,8 @@
 """The list of manifests, newest first, and the retention of generations.
 
 Each element is a manifest after its own SHA-256, so any flipped bit is found. Retention keeps the
-newest generations and fewer and fewer older ones, so an operator can roll back far. A generation
-that is once not retained is never retained later.
+newest generations and fewer and fewer older ones, so an operator can roll back far. Once a
+generation is not retained, it is never retained later.
 """
 
 import hashlib

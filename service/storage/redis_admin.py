@@ -51,7 +51,7 @@ class RedisAdmin:
         """List the manifests, newest first. A damaged one is a sentence that says so."""
         return [
             entry.manifest
-            or f"a damaged manifest of {len(entry.raw)} bytes, place {index} in the list"
+            or f"a damaged manifest of {len(entry.raw)} bytes, position {index} in the list"
             for index, entry in enumerate(self._keyspace.head())
         ]
 
@@ -101,7 +101,7 @@ class RedisAdmin:
             if after not in {None, parent}:
                 raise FencedError(
                     f"{keyspace.server.where}: generation {newest} was written meanwhile: "
-                    "look at the checkpoints again"
+                    "list the checkpoints and decide again"
                 )
             manifest = Manifest(
                 generation=newest + 1,

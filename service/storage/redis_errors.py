@@ -93,7 +93,7 @@ class Translator:
             return (
                 ""
                 if "expired" in text
-                else "; store.ca_file must lead to the certificate of this server"
+                else "; store.ca_file must hold the CA that signed the server's certificate"
             )
         if self.answered:
             return ""

@@ -1,7 +1,7 @@
 """One model's keys in Redis, all in one cluster slot, and the calls that use them.
 
 {m:NAME}:lease            the learner that holds the lease, with an expiry
-{m:NAME}:token            <counter>:<nonce>, the fencing token; its last owner may write
+{m:NAME}:token            <counter>:<nonce>, the fencing token; only its last owner may write
 {m:NAME}:head             list of manifests, newest first, each after its SHA-256
 {m:NAME}:g:GEN:COMMIT:I   a chunk of a snapshot; the name is unique, so it is never overwritten
 {m:NAME}:l:SHA256         a segment of the lineage; never deleted
@@ -26,7 +26,7 @@ from service.storage.manifests import Entry, RetentionPlan, parse_entry
 SECONDS, RETRIES = 10.0, 2
 """Timeout of a call, and how often the client repeats it."""
 ORPHAN_MS = 600_000
-"""Milliseconds after which Redis deletes what no commit refers to."""
+"""Milliseconds after which Redis deletes a chunk or segment that no commit refers to."""
 CHUNKS_PER_CALL = 4
 """Chunks that one round trip writes or reads."""
 
@@ -52,7 +52,7 @@ class RedisKeyspace:
         self.server = Server(settings, self.prefix)
         self._client: Any = None
         self._uncommitted: list[Part] = []
-        """Parts that are written and not known to be committed."""
+        """Parts that are written but not known to be committed."""
 
     def key(self, name: str) -> str:
         return f"{self.prefix}:{name}"
@@ -138,8 +138,8 @@ class RedisKeyspace:
     ) -> str:
         """Make `entry` the newest generation.
 
-        Return `OK`, also if an earlier sending did it. `FENCED`, `CONFLICT` and `INCOMPLETE` mean
-        that nothing has changed.
+        Return `OK`, also if an earlier sending of this commit did it. `FENCED`, `CONFLICT` and
+        `INCOMPLETE` mean that nothing has changed.
         """
         new = entry.named[-1]
         keys = [*chunk_keys(new), *(self.key(f"l:{name}") for name in segments)]

@@ -99,7 +99,7 @@ class RedisStore(RedisAdmin):
             head = [parse_entry(raw) for raw in rest[1]]
             known.adopt_unacknowledged(head)
             known.unacknowledged.clear()  # the rest have an older token: Redis will refuse them
-            # A freeze discards what was learned after it. It must not become durable.
+            # A freeze discards the events learned after it. They must not become durable.
             known.began = known.knows(head) and lease.frozen is None
             known.head = head
             known.chain = None

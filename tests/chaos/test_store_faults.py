@@ -220,7 +220,7 @@ def test_blobs_of_two_generations_in_each_others_place(redis_url, client):
         first, second = client.get(one), client.get(two)
         client.set(one, second)
         client.set(two, first)
-        with pytest.raises(CorruptCheckpointError, match="another snapshot"):
+        with pytest.raises(CorruptCheckpointError, match="is not the snapshot"):
             store.load()
 
 

@@ -138,11 +138,11 @@ def test_parts_of_different_events_are_refused():
     check_together(*one)
     check_together(other[0], *one[1:])  # quality began late
     for parts in ((one[0], *other[1:]), (*one[:2], other[2]), (*other[:2], one[2])):
-        with pytest.raises(ValueError, match="not of the same events"):
+        with pytest.raises(ValueError, match="do not count the same events"):
             check_together(*parts)
     y, guess, p = LONG[0]
     worse = passed(0, (y[:1000], -guess[:1000], p[:1000]))[1]
     for parts in ((worse[0], *one[1:]), (*one[:2], worse[2])):
-        with pytest.raises(ValueError, match="not of the same events"):
+        with pytest.raises(ValueError, match="do not count the same events"):
             check_together(*parts)
     assert len(latest(one[2])) == 5

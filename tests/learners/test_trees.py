@@ -106,9 +106,9 @@ def test_long_productions_are_hashed_alike():
     [
         ("", "no tree", 0),
         (" \n ", "no tree", 3),
-        ("word", "begins with a bracket", 0),
-        ("  )", "begins with a bracket", 2),
-        ("é (S x)", "begins with a bracket", 0),
+        ("word", "must begin with an opening bracket", 0),
+        ("  )", "must begin with an opening bracket", 2),
+        ("é (S x)", "must begin with an opening bracket", 0),
         ("(S x) y", "text after", 6),
         ("(S x))", "text after", 5),
         ("(S x)(S y)", "text after", 5),

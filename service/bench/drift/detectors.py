@@ -90,7 +90,7 @@ def _run_river(kind: str) -> Run:
 
 @contextmanager
 def _memoized_test() -> Iterator[None]:
-    """Let River's KSWIN ask SciPy once per pair of error counts, which alone decide the answer.
+    """Let River's KSWIN call SciPy only once per pair of error counts, which decide the result.
 
     Otherwise a hundred streams would take half an hour.
     """
@@ -116,7 +116,10 @@ def _memoized_test() -> Iterator[None]:
 
 
 def _figures(run: Run, count: int) -> dict[str, float]:
-    """Return found changes, median delay (not found: the rest) and alarms per 10,000 events."""
+    """Return the shares of changes found, their median delay, and alarms per 10,000 events.
+
+    The delay of a change that is not found is the rest of the stream.
+    """
     figures: dict[str, float] = {}
     before, alarms = 0, 0
     for k, (name, rate) in enumerate(rates().items()):

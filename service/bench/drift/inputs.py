@@ -51,18 +51,18 @@ def _normal(draws: np.random.Generator) -> Array:
 
 
 def _correlated(draws: np.random.Generator) -> Array:
-    """Any two features share nine tenths of their variance."""
+    """Draw features of which any two share nine tenths of their variance."""
     common = draws.normal(size=(EVENTS, 1))
     return math.sqrt(0.9) * common + math.sqrt(0.1) * draws.normal(size=(EVENTS, COLUMNS))
 
 
 def _heavy(draws: np.random.Generator) -> Array:
-    """Cauchy distribution: it has neither mean nor variance."""
+    """Draw from the Cauchy distribution, which has neither mean nor variance."""
     return draws.standard_cauchy(size=(EVENTS, COLUMNS))
 
 
 def _rare(draws: np.random.Generator) -> Array:
-    """Present in one event of a hundred."""
+    """Draw features that are present in one event of a hundred."""
     return (draws.random((EVENTS, COLUMNS)) < 0.01).astype(np.float64)
 
 
@@ -147,7 +147,7 @@ def _delay(shifts: list[Shift], series: int) -> list[int]:
 
 
 def _measure_uncontrolled(streams: int) -> dict[str, float]:
-    """Count false alarms if every window of every feature were tested at 0.05 alone."""
+    """Count false alarms if each window of each feature is tested at 0.05, without a correction."""
     watch, alarmed, alarms = Inputs(), 0, 0
     for seed in range(streams):
         values = _normal(np.random.default_rng([seed, 0]))

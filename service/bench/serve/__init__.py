@@ -23,7 +23,7 @@ BACKLOG = 60_000
 
 FULL = Plan(15, 15, 1.5, 60.0, 60_000)
 QUICK = Plan(3, 3, 0.8, 3.0, 30_000)
-"""Windows: many short ones, so that a disturbance of some seconds spoils only few."""
+"""Plans with many short windows, so that a disturbance of some seconds spoils only a few."""
 
 
 def bench_serve(*, quick: bool) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class Window(NamedTuple):
     """Requests due per second: half of the rate measured just before."""
     ours: Report
     learned: float
-    """Events learned per second meanwhile."""
+    """Events learned per second during the window."""
 
 
 class Machine(NamedTuple):
@@ -61,7 +61,7 @@ def measure_apart(setup: Setup, events: int) -> tuple[dict[str, Any], list[Bar]]
 
 
 def measure_together(setup: Setup, most: float) -> tuple[dict[str, Any], list[Bar]]:
-    """Run one process that learns at full speed and serves; it pauses while the rate is taken."""
+    """Run one process that learns at full speed and serves. Pause it to measure the rate."""
     windows = []
     seconds = 5.0 + setup.plan.windows * (setup.plan.seconds + 2.0)
     with (

@@ -1,8 +1,8 @@
-"""Load on an HTTP server, from a process of its own.
+"""Put load on an HTTP server, from a separate process.
 
 Closed loop: each connection sends the next request after its answer.
 Open loop: requests are due on a schedule that does not wait for the server. A latency counts from
-the time when its request was due, so that a slow answer also delays those behind it in the figures.
+the time when its request was due. So it includes the time that the request waited for slow answers.
 """
 
 import asyncio
@@ -38,9 +38,9 @@ class Load:
 
 class Report(NamedTuple):
     answered: int
-    """Answers within the clock; in an open loop, of requests due in it."""
+    """Answers within the measured time; in an open loop, answers to requests due within it."""
     errors: int
-    """Answers other than 200, lost connections and unanswered requests, with the warm-up."""
+    """Answers other than 200, lost connections and unanswered requests, including the warm-up."""
     per_second: float
     p50: float
     p99: float
@@ -95,7 +95,7 @@ def _length(head: bytes) -> int:
         name, _, value = line.partition(b":")
         if name.lower() == b"content-length":
             return int(value)
-    raise ValueError("an answer without a length")
+    raise ValueError("an answer has no Content-Length")
 
 
 class Client:
@@ -196,7 +196,7 @@ class Client:
 
 
 def print_report() -> None:
-    """The new process: the load as JSON is its argument, the body its input."""
+    """Run in the new process. Its argument is the load as JSON, its input is the body."""
     gc.disable()  # a pause here would look like one of the server
     client = Client(Load(**json.loads(sys.argv[1])), sys.stdin.buffer.read())
     print(json.dumps(uvloop.run(client.run())._asdict()))

@@ -56,5 +56,5 @@ def make_load(server: Role, seconds: float, connections: int, rate: float | None
 def wait_until_learned(learner: Role, events: int) -> None:
     give_up = time.monotonic() + LEARN_SECONDS
     while learner.status()["checkpoint"]["events"] < events:
-        assert time.monotonic() < give_up, "the learner does not come to the end of its stream"
+        assert time.monotonic() < give_up, "the learner does not reach the end of its stream"
         time.sleep(0.1)

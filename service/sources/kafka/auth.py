@@ -117,7 +117,7 @@ def _handshake_tls(tls: ssl.SSLContext, plain: socket.socket, server: str, host:
     try:
         tls.wrap_socket(plain, server_hostname=host).close()
     except ssl.SSLCertVerificationError as error:
-        problem = f"the certificate of {server} does not fit security.ca_file or the system's"
+        problem = f"the certificate of {server} does not fit security.ca_file or the system's CAs"
         if error.verify_code in OTHER_HOST:
             problem = (
                 f"the certificate of {server} is for another host: name the broker in url as its"
@@ -128,12 +128,12 @@ def _handshake_tls(tls: ssl.SSLContext, plain: socket.socket, server: str, host:
         ) from error
     except (ssl.SSLError, ConnectionError) as error:
         reason = getattr(error, "reason", None) or error
-        hint = "security.protocol asks for TLS; is it a TLS listener?"
+        hint = "security.protocol asks for TLS: name the port of a TLS listener"
         raise SourceUnavailableError(f"TLS failed at {server}: {reason}; {hint}") from error
 
 
 def _is_login_refused(bootstrap: str, security: Security) -> bool:
-    """Log in at the first broker that answers. Whether it refuses."""
+    """Log in at the first broker that answers. Return whether it refuses."""
     for server in bootstrap.split(","):
         host, _, port = server.rpartition(":")
         try:
@@ -149,7 +149,7 @@ def _is_login_refused(bootstrap: str, security: Security) -> bool:
 
 
 def _log_in(link: socket.socket, host: str, security: Security) -> bool:
-    """Exchange the messages of a login. Whether the broker accepts it."""
+    """Exchange the messages of a login. Return whether the broker accepts it."""
     if error_of(ask(link, HANDSHAKE, handshake(security.mechanism))):
         return False
     login: Any = get_sasl_mechanism(security.mechanism)(host=host, **for_kafka_python(security))

@@ -42,8 +42,8 @@ def find_unreadable(
 ) -> Unreadable | None:
     """Find the first unreadable batch at or after these offsets, within one fetch.
 
-    `blamed` means that another client could not read the batch at the offset. It is then the result
-    if no batch looks bad here.
+    `blamed` means that another client could not read the batch at the offset. That batch is the
+    result if no batch looks bad here.
     """
     with _connect(bootstrap, security, topic) as manager:
         for partition, offset in sorted(at.items()):
@@ -51,7 +51,7 @@ def find_unreadable(
             found = _first_unreadable(fetched.records, blamed=blamed)
             if found is not None:
                 start = max(offset, found.base)
-                # The header can be damaged too. Then all up to the end is lost.
+                # The header can be damaged too. Then all batches up to the end are lost.
                 sane = start < found.after <= fetched.last_stable_offset
                 return Unreadable(
                     partition, start, found.after if sane else fetched.last_stable_offset
@@ -106,7 +106,7 @@ def _fetch(manager: Any, tp: TopicPartition, offset: int) -> Any:
     fetched = response.responses[0].partitions[0]
     if fetched.error_code:
         raise SourceUnavailableError(
-            f"topic {tp.topic} partition {tp.partition}: Kafka's error {fetched.error_code}"
+            f"topic {tp.topic} partition {tp.partition}: Kafka error code {fetched.error_code}"
         )
     return fetched
 

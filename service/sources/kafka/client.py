@@ -43,10 +43,10 @@ class Client(Protocol):
     """
 
     spent: bool
-    """It has fetched more than it may unpack at once. Another client must go on from there."""
+    """Whether it has fetched more than it may unpack at once. Another client must continue."""
 
     def partitions(self) -> set[int]:
-        """Return the partitions, asked for at least every 30 s."""
+        """Return the partitions. The client asks for them at least every 30 s."""
 
     def identity(self) -> str:
         """Return cluster/topic-id, as new as `partitions`. An unknown part is empty."""
@@ -61,6 +61,6 @@ class Client(Protocol):
         """Fetch no more of these partitions."""
 
     def poll(self, seconds: float, most: int) -> tuple[list[Message], dict[int, int]]:
-        """Return the next messages, and positions reached over offsets without a message for us."""
+        """Return the next messages, and the positions behind offsets that hold no message."""
 
     def close(self) -> None: ...

@@ -81,7 +81,7 @@ def _read_bounded(batch: Any) -> Any:
     """Check the number of headers of one record, then read it as the library does."""
     data = batch._buffer  # noqa: SLF001
     length, at = decode_varint(data, batch._pos)  # noqa: SLF001
-    if length > 2 * MOST_HEADERS:  # a shorter one has no room for more
+    if length > 2 * MOST_HEADERS:  # a shorter record has no room for more headers
         for _ in ("attributes", "time", "offset"):
             _, at = decode_varint(data, at)
         for _ in ("key", "value"):
@@ -89,7 +89,7 @@ def _read_bounded(batch: Any) -> Any:
             at += max(0, size)
         headers, _ = decode_varint(data, at)
         if headers > MOST_HEADERS:
-            raise CorruptRecordError(f"a record has {headers:,} headers")
+            raise CorruptRecordError(f"a record has {headers:,} headers, over {MOST_HEADERS:,}")
     return _read_record(batch)
 
 

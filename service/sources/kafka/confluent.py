@@ -82,7 +82,7 @@ OUT_OF_RANGE = {
     KafkaError._LOG_TRUNCATION,  # noqa: SLF001
 }
 
-# Any, because its type hints lack what is used here.
+# Any, because its type hints lack the names that are used here.
 admin: Any = importlib.import_module("confluent_kafka.admin")
 
 

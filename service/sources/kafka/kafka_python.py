@@ -1,8 +1,8 @@
 """Kafka through kafka-python, the default client library: source, sink and `create_topic`.
 
-After any exception out of its poll() the consumer must be closed: it keeps the batch that it could
-not read and fails on it for ever, even after a seek to the same offset. Topics are created for dead
-letters and the demo, never for a source.
+After any exception from its poll() the consumer must be closed: it keeps the batch that it could
+not read, and every later poll fails on it, even after a seek to the same offset. Topics are created
+for dead letters and the demo, never for a source.
 """
 
 import contextlib
@@ -230,7 +230,7 @@ def create_topic(
         raise diagnose(bootstrap, security, error) from error
     except (KafkaError, OSError) as error:
         raise SourceUnavailableError(
-            f"topic {topic} is not there and cannot be made at {bootstrap}: {error}"
+            f"topic {topic} does not exist and cannot be created at {bootstrap}: {error}"
         ) from error
     return True
 

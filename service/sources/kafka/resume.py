@@ -90,7 +90,7 @@ def changed_anchors(
         try:
             return _compare(client, anchors, waiting)
         except (BadBatchError, PositionOutOfRangeError):
-            return frozenset()  # deleted or unreadable by now: the same as gone
+            return frozenset()  # deleted or unreadable by now: treated as gone
 
 
 def make_anchor(message: Message) -> str:

@@ -66,7 +66,7 @@ class KafkaTopicSource:
         self.seek(BEGINNING)
 
     def seek(self, bookmark: Bookmark) -> None:
-        self._drop()  # and with it what it has fetched and which partitions are paused
+        self._drop()  # and with the client its fetched records and its paused partitions
         positions = bookmark.positions
         if not all(part.isdecimal() for part in (*positions, *positions.values())):
             raise SourceLostError(
@@ -117,7 +117,7 @@ class KafkaTopicSource:
             return []
         try:
             messages, passed = client.poll(seconds, most)
-            changed = self._changed(client)
+            changed = self._has_changed(client)
         except PositionOutOfRangeError as error:
             self._drop()
             gaps = len(self._gaps)
@@ -132,7 +132,7 @@ class KafkaTopicSource:
         except BaseException:
             self._drop()
             raise
-        if changed:  # what was polled may be of another topic and is not delivered
+        if changed:  # the polled records may be of another topic, so they are not delivered
             self._drop()
             self._open()
             return []
@@ -184,7 +184,7 @@ class KafkaTopicSource:
 
     def lag(self) -> dict[str, int]:
         client = self._open()
-        if self._changed(client):
+        if self._has_changed(client):
             self._drop()
             client = self._open()
         bounds = self._bounds(client)
@@ -207,7 +207,7 @@ class KafkaTopicSource:
         """Return the client. If the last one was dropped, make one, check the bookmark and seek."""
         if self._client is not None and self._client.spent:
             self._drop()
-            gc.collect()  # what it unpacked is large and in reference cycles with its errors
+            gc.collect()  # its unpacked batches are large and in reference cycles with its errors
         if self._client is None:
             self._client = self._connect()
             try:
@@ -302,7 +302,7 @@ class KafkaTopicSource:
         self._gaps.append(Gap(str(partition), str(start), str(end), end - start, "corrupt"))
         self._move(partition, end)
 
-    def _changed(self, client: Client) -> bool:
+    def _has_changed(self, client: Client) -> bool:
         """Whether it is another topic now, or has a partition that is not read yet."""
         if not same_topic(self._marks[""], client.identity()):
             return True

@@ -14,7 +14,7 @@ missing or has another content, the stream's state decides:
 - The entry at the position is there, but entries counted behind it are gone: a dump was restored.
 
 `XDEL` of single entries is no loss while the entry at the position, or the one before it, is there.
-If it was trimmed, deleted and trimmed entries cannot be told apart: both count as lost.
+Once the position is trimmed, deleted entries look the same as trimmed ones: both count as lost.
 Redis 6 cannot show a trim of a stream that had no entry when the reader first looked at it.
 """
 
@@ -31,7 +31,7 @@ MARK = re.compile(r"(\d*):(\d+):(\d+-\d+):(\d*)(?::(\d+-\d+):(\d+))?")
 old mark has only the first four."""
 
 Entry = tuple[bytes, list[bytes]]
-"""An id, and the names and values of the entry's fields by turns."""
+"""An id, and the names and values of the entry's fields in alternation."""
 Verdict = tuple[Loss | None, int]
 """Why entries are lost, and how many are known to be lost."""
 
@@ -69,7 +69,7 @@ class Anchors(NamedTuple):
         )
 
     def finish_at(self, at: str) -> "Anchors":
-        """Return the anchors at the end to read up to, whose entry was deleted."""
+        """Return the anchors at the end up to which to read, if the entry there was deleted."""
         before = (self.at, self.checksum) if self.checksum is not None else self.before
         return self._move_to(at, 0)._replace(checksum=None, before=before)
 
@@ -99,7 +99,7 @@ class State(NamedTuple):
     """Whether the last entry that was counted is there."""
 
 
-# One script, because all replies must be of one moment. It returns only what is compared.
+# One script, so that all replies describe the same moment. It returns only what is compared.
 ASK = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return {} end
 local info, reply = {}, redis.call('XINFO', 'STREAM', KEYS[1])
@@ -172,25 +172,25 @@ def loss(anchors: Anchors, state: State, count: Callable[[str, str], int]) -> Ve
     `count` counts the entries after one id up to another.
     """
     at = order(anchors.at)
-    if at > order(state.newest) or _fewer(anchors, state):
+    if at > order(state.newest) or _has_fewer(anchors, state):
         return "recreated", 0
     if state.here is not None and anchors.checksum not in (None, checksum_of(state.here)):
         return "recreated", 0
     if state.here is not None:
-        return _behind(anchors, state, count)
+        return _check_counted(anchors, state, count)
     if state.first != BEGIN and order(state.first) <= at:
-        return _restored(anchors, state) or _behind(anchors, state, count)
-    return _trimmed(anchors, state, count)
+        return _check_restored(anchors, state) or _check_counted(anchors, state, count)
+    return _check_trimmed(anchors, state, count)
 
 
-def _fewer(anchors: Anchors, state: State) -> bool:
+def _has_fewer(anchors: Anchors, state: State) -> bool:
     """Whether fewer entries were ever added than were added up to the position."""
     if state.added is None or anchors.number is None:
         return False
     return state.added < anchors.number
 
 
-def _behind(anchors: Anchors, state: State, count: Callable[[str, str], int]) -> Verdict:
+def _check_counted(anchors: Anchors, state: State, count: Callable[[str, str], int]) -> Verdict:
     """Check the entries that were counted but not read. A single one may be deleted on purpose."""
     if state.counted or anchors.counted == anchors.at:
         return None, 0
@@ -200,7 +200,7 @@ def _behind(anchors: Anchors, state: State, count: Callable[[str, str], int]) ->
     return ("truncated", gone) if gone > 1 else (None, 0)
 
 
-def _restored(anchors: Anchors, state: State) -> Verdict | None:
+def _check_restored(anchors: Anchors, state: State) -> Verdict | None:
     """Check entries that were read and are gone while older ones are there.
 
     Nobody deletes just the two entries at and before the position, so an older dump was restored.
@@ -213,7 +213,7 @@ def _restored(anchors: Anchors, state: State) -> Verdict | None:
     return None if same else ("truncated", 0)
 
 
-def _trimmed(anchors: Anchors, state: State, count: Callable[[str, str], int]) -> Verdict:
+def _check_trimmed(anchors: Anchors, state: State, count: Callable[[str, str], int]) -> Verdict:
     """Check whether unread entries were trimmed too. No entry up to the position is left."""
     if state.newest == anchors.at:
         return None, 0  # none was added after it

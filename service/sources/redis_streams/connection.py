@@ -38,7 +38,8 @@ def as_unavailable(where: str) -> Iterator[None]:
     except (RedisError, MemoryError) as error:
         # hiredis reports its own failed allocation only by this text.
         if isinstance(error, MemoryError) or str(error) == "Out of memory":
-            raise NoMemoryError(f"{where}: no memory for a reply: raise the limit") from error
+            why = f"{where}: no memory for a reply: raise the memory limit"
+            raise NoMemoryError(why) from error
         raise SourceUnavailableError(f"{where}: {' '.join(str(error).split())[:200]}") from error
     except (OSError, UnicodeError) as error:
         raise SourceUnavailableError(f"{where}: {' '.join(str(error).split())[:200]}") from error

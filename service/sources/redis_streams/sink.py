@@ -21,7 +21,7 @@ class RedisSink:
         with as_unavailable(self._where), self._redis.pipeline(transaction=False) as pipe:
             for entry in entries:
                 pipe.xadd(self._stream, _fields(entry))
-            # The exception that it raises would hold the whole command, with its events.
+            # With raise_on_error the exception would hold the whole command, with its events.
             replies = pipe.execute(raise_on_error=False)
         for reply in replies:
             if isinstance(reply, Exception):

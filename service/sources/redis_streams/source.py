@@ -47,21 +47,21 @@ from service.sources.redis_streams.connection import (
 PARTITION = "0"
 ID = re.compile(r"\d+-\d+")
 LONGEST_BLOCK = 2.0
-"""Seconds: the longest wait in the server. It is well below the socket's timeout, which would take
-a longer wait for a dead server."""
+"""Seconds: the longest wait in the server. It is well below the socket's timeout, which treats a
+server that waits longer as dead."""
 POLL_BYTES = 8 << 20
-"""Bytes: a poll ends when its entries have as many."""
+"""Bytes: a poll ends when its entries have this size."""
 PIECE_BYTES = 1 << 20
 """Bytes: the wanted size of one reply. It holds at least one entry, however large."""
 PIECE = 512
-"""Entries: the most in one reply, so that few are in memory if they suddenly become large."""
+"""Entries: the most in one reply, so that few are in memory if entries suddenly become large."""
 
 CHUNK = 500
 """Entries that the script `COUNT_AFTER` counts at once."""
 COUNT_SECONDS = 0.1
-"""Seconds that one call of `lag` counts. The next call counts on from there."""
+"""Seconds that one call of `lag` counts. The next call continues from there."""
 # Redis 6.2 has no counter of added entries. So a script counts them in the server, and only the
-# count and the last id are sent. The script copies the entries and stops the server meanwhile, so
+# count and the last id are sent. The script copies the entries and blocks the server meanwhile, so
 # it takes few at once, and fewer of large ones.
 COUNT_AFTER = f"""
 local count, last, bytes, piece = 0, ARGV[1], 0, 1
@@ -108,7 +108,8 @@ class RedisSource:
         self._start = start
         self._on_data_loss = options.on_data_loss
         self._redis = connect(url, retries=1)
-        self._redis.set_response_callback("XRANGE", lambda reply, **_: reply)  # raw is faster
+        # The raw reply is faster.
+        self._redis.set_response_callback("XRANGE", lambda reply, **_: reply)
         self._ask = self._redis.register_script(ASK)
         self._count_after = self._redis.register_script(COUNT_AFTER)
         self._next = self._redis.register_script(NEXT)
@@ -132,7 +133,7 @@ class RedisSource:
         state = self._state()
         if at is None:
             self._start_at(self._start, state)
-        elif not self._lost(state):
+        elif not self._handle_loss(state):
             self._set_checksum(state)
 
     def stop_at_end(self, end: Positions | None = None) -> Positions:
@@ -179,11 +180,11 @@ class RedisSource:
         return gaps
 
     def checkpointed(self, positions: Positions) -> None:
-        """Redis has no lag tool for a stream without a group."""
+        """Do nothing: Redis has no lag tool for a stream without a group."""
 
     def lag(self) -> dict[str, int]:
         state = self._state()
-        if self._lost(state):
+        if self._handle_loss(state):
             state = self._state()
         until = time.monotonic() + COUNT_SECONDS
         behind = order(self._anchors.counted) < order(state.last)
@@ -201,10 +202,10 @@ class RedisSource:
         self._redis.close()
 
     def _read_first(self, count: int, seconds: float) -> list[Entry]:
-        """Read the next entries. At the end of the stream wait for some."""
+        """Read the next entries. At the end of the stream, wait for new ones."""
         if not self._idle or self._end is not None:
             found, intact = self._read(count)
-            if not intact and (found or self._end is not None) and self._lost(self._state()):
+            if not intact and (found or self._end is not None) and self._handle_loss(self._state()):
                 return []
             if not found and self._end is not None:  # the entry at the end was deleted
                 self._anchors = self._anchors.finish_at(self._end)
@@ -251,7 +252,7 @@ class RedisSource:
     def _wait(self, seconds: float) -> bool:
         """Wait for an entry. Return whether one came. `_read` reads it and checks the anchors."""
         block = int(min(seconds, LONGEST_BLOCK) * 1000)
-        if block <= 0:  # BLOCK 0 would wait for ever
+        if block <= 0:  # BLOCK 0 would wait without a limit
             return False
         with as_unavailable(self._where):
             at = {self._stream: self._anchors.at}
@@ -298,8 +299,8 @@ class RedisSource:
         elif now.added - now.length == state.added - state.length:
             self._anchors = self._anchors._replace(number=state.added - self._anchors.ahead)
 
-    def _lost(self, state: State) -> bool:
-        """Whether entries after the position are lost. If so, raise, or by policy move on."""
+    def _handle_loss(self, state: State) -> bool:
+        """Whether entries after the position are lost. If so, raise, or by policy skip the gap."""
         if state.added is None:  # Redis 6: a number would mislead a Redis 7 that takes over
             self._anchors = self._anchors._replace(number=None)
         start = self._anchors.at
@@ -315,7 +316,7 @@ class RedisSource:
                 "truncated": f"{events or 'some'} entries are gone: an older dump was restored",
             }[reason]
             remedy = "set source.on_data_loss to earliest or latest to go on with the gap recorded"
-            seen = f"wanted what follows {start}, its last id is {state.newest}"
+            seen = f"wanted the entries after {start}, its last id is {state.newest}"
             raise SourceLostError(f"{self._where}: {seen}: {why}; {remedy}")
         if self._on_data_loss == "latest" and reason == "retention":
             events += self._count(start, state.newest)

@@ -115,7 +115,7 @@ def test_what_cannot_work_is_refused_before_the_start(changes):
 def test_a_wrong_nesting_is_told_the_right_one():
     with pytest.raises(
         ValueError,
-        match=r"base: cannot stand here: .* scaled\(one_vs_rest\(selected\(averaged\(learner",
+        match=r"base: .* not allowed here: .* scaled\(one_vs_rest\(selected\(averaged\(learner",
     ):
         make({"kind": "averaged", "base": {"kind": "scaled", "base": "pa1"}})
 

@@ -216,7 +216,7 @@ HOSTILE = {
     "buckets that there cannot be": (changed("drift/adwin/used", lambda a: a + 1000), "adwin"),
     "a watch that cannot be": (
         changed("drift/inputs/seen", lambda a: a + 10**9),
-        "watch over inputs",
+        "drift inputs",
     ),
     "quality that cannot be": (changed("quality/totals", lambda a: -1 - a), "quality"),
     "a history that cannot be": (changed("history/marked", lambda a: a * 0), "history"),
