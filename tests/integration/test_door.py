@@ -265,7 +265,7 @@ def test_ten_times_too_many_at_once(door):
         "ten times as many requests at once as are answered at once",
         bursts=len(bursts),
         answered=statuses[200],
-        told_busy=statuses[503],
+        answered_busy=statuses[503],
         refusal_p95_seconds=round(pooled[int(len(pooled) * 0.95)], 3),
         median_burst_refusal_p95_seconds=round(late, 3),
     )
