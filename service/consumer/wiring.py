@@ -99,7 +99,7 @@ def replay(
     store = InMemoryStore()
     parts = Parts(
         log_name="file",
-        reading=Reading(lambda: source, max_poll_records, until_end=True),
+        reading=Reading(lambda: source, max_poll_records, until_end=True, patient=True),
         store=store,
         policy=NEVER,
         outputs=SideOutputs("replay", open_alarms=lambda: alarms, quiet=True),

@@ -62,6 +62,8 @@ class Reading(NamedTuple):
     max_poll_records: int
     until_end: bool = False
     """Stop at the end that the log has at the first connection."""
+    patient: bool = False
+    """Wait for the last checkpoint however long it takes."""
 
 
 class Worker:
@@ -284,7 +286,8 @@ class Worker:
         """
         self._health.ready = False
         failpoint("in_stop")
-        deadline = time.monotonic() + FINISH_SECONDS
+        seconds = float("inf") if self._reading.patient else FINISH_SECONDS
+        deadline = time.monotonic() + seconds
         try:
             self._outputs.flush_before(deadline)
         except SourceUnavailableError as error:
