@@ -6,7 +6,7 @@ import math
 from html import escape
 from typing import NamedTuple
 
-from tests.integration.scraped_demo import chosen
+from tests.integration.scraped_demo import fill_variables
 
 COLUMNS, CELL_WIDTH, CELL_HEIGHT = 24, 46, 30
 """Columns of Grafana's grid; width and height of a cell in pixels."""
@@ -46,7 +46,7 @@ class Series(NamedTuple):
 def ask(target, prometheus, demo, span):
     """Yield the series of one query, at the end of the span or over all of it."""
     start, end = span
-    expr = chosen(target["expr"], demo)
+    expr = fill_variables(target["expr"], demo)
     if target["instant"]:
         found = prometheus.ask("query", query=expr, time=end)["result"]
     else:
