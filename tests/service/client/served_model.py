@@ -9,7 +9,7 @@ import pytest
 from service.api.log_appender import Appender
 from service.client import Client as HastyClient
 from tests.service.api import api_client
-from tests.service.api.serving import served
+from tests.service.api.serving import serve
 from tests.waiting import HANG_SECONDS
 
 KEY = "op_canary-key-4711"
@@ -47,7 +47,7 @@ def service_fixture(log):
     appender = Appender(log)
     made = api_client.Client(log=appender)
     made.before = Before(made.app)
-    with served(made.before) as address:
+    with serve(made.before) as address:
         made.url = f"http://{address}"
         yield made
     appender.close()

@@ -14,7 +14,7 @@ from tests.service.api import api_client
 from tests.service.api.ingest_log import (
     log_fixture,  # noqa: F401  # a fixture
 )
-from tests.service.api.serving import served
+from tests.service.api.serving import serve
 from tests.service.client.served_model import (
     KEY,
     ROW,
@@ -47,7 +47,7 @@ def test_several_classes_have_scores():
         label=grow, learner={"kind": "one_vs_rest", "max_classes": 3, "base": "pa1"}
     )
     made.model.learn([made.context.decoder.event(b'{"features": {"amount": 1}, "label": "a"}')])
-    with served(made.app) as address, Client(f"http://{address}") as client:
+    with serve(made.app) as address, Client(f"http://{address}") as client:
         answer = client.predict({"amount": 1})
     assert answer.scores.keys() == {"a"}
     assert answer.label == "a"
@@ -93,7 +93,7 @@ def test_models_with_trees(log):
         "learner": "k-perceptron:kernel=tree+linear,max_support=20",
     }
     made = api_client.Client(log=appender, **trees)
-    with served(made.app) as address, Client(f"http://{address}", tree="parse") as client:
+    with serve(made.app) as address, Client(f"http://{address}", tree="parse") as client:
         assert client.predict({"amount": 3, "parse": "(S (A x))"}).model.name == "m"
         assert len(client.predict_batch([{"parse": "(S (A x))"}] * 2)) == 2
         client.send_event({"amount": 5, "parse": "(S (A x))"}, "fraud")
@@ -112,7 +112,7 @@ def test_flat_models(log):
     }
     made = api_client.Client(log=appender, **flat)
     with (
-        served(made.app) as address,
+        serve(made.app) as address,
         Client(f"http://{address}", flat=True, label="kind") as client,
     ):
         assert client.predict({"amount": 1}).model.name == "m"
@@ -160,7 +160,7 @@ def test_the_key_is_shown_nowhere(service, caplog):
 def test_tls(tmp_path):
     certificates(tmp_path)
     secured = {"ssl_certfile": str(tmp_path / "own.crt"), "ssl_keyfile": str(tmp_path / "own.key")}
-    with served(api_client.Client().app, **secured) as address:
+    with serve(api_client.Client().app, **secured) as address:
         with Client(f"https://{address}", tls=Tls(str(tmp_path / "ca.crt"))) as client:
             assert client.predict(ROW).label == "fraud"
             assert client.predict_batch([ROW] * 60)[59].label == "fraud"
@@ -180,7 +180,7 @@ def test_a_service_that_asks_for_a_certificate(tmp_path):
         "ssl_ca_certs": ca,
         "ssl_cert_reqs": ssl.CERT_REQUIRED,
     }
-    with served(api_client.Client().app, **secured) as address:
+    with serve(api_client.Client().app, **secured) as address:
         with Client(f"https://{address}", tls=Tls(ca, cert, key)) as client:
             assert client.predict(ROW).label == "fraud"
         with (

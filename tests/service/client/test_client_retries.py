@@ -14,7 +14,7 @@ from tests.service.api import api_client
 from tests.service.api.ingest_log import (
     log_fixture,  # noqa: F401  # a fixture
 )
-from tests.service.api.serving import served
+from tests.service.api.serving import serve
 from tests.service.client.served_model import (
     ROW,
     Client,
@@ -100,10 +100,10 @@ def test_a_restart_in_the_middle(pauses):
         thread = threading.Thread(target=work)
         thread.start()
         for _ in range(3):
-            with served(made.app, port):
+            with serve(made.app, port):
                 wait_for_more(answers, 20)
             wait_for_more(pauses, 1)
-        with served(made.app, port):
+        with serve(made.app, port):
             stop.set()
             thread.join()
     assert len(answers) >= 60
@@ -121,7 +121,7 @@ def test_an_event_that_was_never_sent_is_sent_again(log, pauses):
         )
         thread.start()
         wait_for(lambda: pauses, "a try in vain")
-        with served(made.app, port):
+        with serve(made.app, port):
             thread.join()
     appender.close()
     assert places == [Position("3", "0")]
@@ -134,7 +134,7 @@ def test_an_event_is_not_sent_into_a_connection_that_the_server_has_closed(log):
     made = api_client.Client(log=appender)
     with Client(f"http://127.0.0.1:{port}") as client:
         for number in range(3):
-            with served(made.app, port):
+            with serve(made.app, port):
                 assert client.send_event({"amount": number}, "fraud") == Position("3", str(number))
     appender.close()
 

@@ -14,7 +14,7 @@ from learners.kernel.tree_parser import flatten_tree
 from learners.registry import make
 from service.client import Client as Caller
 from tests.service.api.api_client import conforms
-from tests.service.api.serving import served
+from tests.service.api.serving import serve
 from tests.service.model.explained_model import (
     BASE,
     COLUMNS,
@@ -240,7 +240,7 @@ def test_a_model_with_weights_has_nothing_in_store():
 
 def test_the_typed_client_takes_it():
     client = Client(**CASES["one_vs_rest"])
-    with served(client.app) as address, Caller(f"http://{address}", timeout=HANG_SECONDS) as caller:
+    with serve(client.app) as address, Caller(f"http://{address}", timeout=HANG_SECONDS) as caller:
         features = row(40, client.settings.features)
         explanation = caller.explain(features)["explanation"]
         assert total(explanation) == pytest.approx(caller.predict(features).score)
