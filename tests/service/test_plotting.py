@@ -20,7 +20,7 @@ from learners.registry import make
 from service.cli.replay.command import _name
 from service.plotting import Curve, Mark, Panel, choose_window, draw, recent_rates, spread
 from tests.examples import examples
-from tests.service.cli.command_line import asked, check_refused
+from tests.service.cli.command_line import check_refused, run_command
 
 SVG = "{http://www.w3.org/2000/svg}"
 whenever = examples(100)
@@ -230,7 +230,7 @@ def test_replay_draws_every_learner_beside_the_baselines(stream, tmp_path, capsy
         "perceptron",
         "--json",
     )
-    status, out, err = asked(capsys, *line, "--plot", tmp_path / "p.svg")
+    status, out, err = run_command(capsys, *line, "--plot", tmp_path / "p.svg")
     assert (status, err) == (0, "")
     runs = json.loads(out)["runs"]
     shown = texts(tmp_path / "p.svg")
@@ -240,7 +240,7 @@ def test_replay_draws_every_learner_beside_the_baselines(stream, tmp_path, capsy
         tmp_path / "p.svg"
     ).keys()
     assert "curve-4" not in groups(tmp_path / "p.svg")
-    plain = asked(capsys, *line)[1]
+    plain = run_command(capsys, *line)[1]
     for with_plot, without in zip(runs, json.loads(plain)["runs"], strict=True):
         del with_plot["events_per_second"], without["events_per_second"]
         assert with_plot == without, "drawing changes nothing"
@@ -250,7 +250,7 @@ def test_baselines_are_counted_honestly(tmp_path, capsys):
     """Ten events of one class, then ten of the other: the errors can be counted by hand."""
     path = tmp_path / "d.csv"
     path.write_text("x,label\n" + "1,1\n" * 10 + "1,-1\n" * 10)
-    assert asked(capsys, "replay", path, "--plot", tmp_path / "p.svg")[0] == 0
+    assert run_command(capsys, "replay", path, "--plot", tmp_path / "p.svg")[0] == 0
     assert {"majority  0.550", "no change  0.100"} <= set(texts(tmp_path / "p.svg")), (
         "each errs at the first event too"
     )
@@ -272,7 +272,7 @@ def test_what_cannot_be_drawn_is_refused_before_the_work(tmp_path, capsys, line)
     (tmp_path / "folder.svg").mkdir()
     before = sorted(tmp_path.rglob("*"))
     check_refused(
-        asked(capsys, "replay", tmp_path / "absent.csv", "--plot", tmp_path / name), words
+        run_command(capsys, "replay", tmp_path / "absent.csv", "--plot", tmp_path / name), words
     )
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -282,13 +282,13 @@ def test_a_place_that_cannot_be_written(stream, tmp_path, capsys, monkeypatch):
     # Root may everywhere.
     monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path and allowed(path, mode))
     check_refused(
-        asked(capsys, "replay", stream, "--plot", tmp_path / "p.png"), "cannot be written"
+        run_command(capsys, "replay", stream, "--plot", tmp_path / "p.png"), "cannot be written"
     )
 
 
 def test_a_log_is_not_drawn(tmp_path, capsys):
     line = ("audit", "--config", tmp_path / "m.yaml", "--plot", tmp_path / "p.png")
-    check_refused(asked(capsys, *line), "unrecognized", "--plot")
+    check_refused(run_command(capsys, *line), "unrecognized", "--plot")
 
 
 def test_without_matplotlib_it_says_what_to_install(stream, tmp_path, capsys, monkeypatch):
@@ -299,7 +299,7 @@ def test_without_matplotlib_it_says_what_to_install(stream, tmp_path, capsys, mo
         lambda name, *more: None if name == "matplotlib" else found(name, *more),
     )
     check_refused(
-        asked(capsys, "replay", stream, "--plot", tmp_path / "p.png"),
+        run_command(capsys, "replay", stream, "--plot", tmp_path / "p.png"),
         "pip install matplotlib",
         "onepass[plot]",
     )
@@ -321,7 +321,7 @@ def test_without_a_plot_matplotlib_is_not_imported(stream):
 def test_where_nothing_is_learned_nothing_is_drawn_and_the_rest_is_told(tmp_path, capsys):
     path = tmp_path / "d.jsonl"
     path.write_text('{"x": 1e200, "label": 1}\n{"x": 1e200, "label": -1}\n')
-    status, out, err = asked(capsys, "replay", path, "--plot", tmp_path / "p.png")
+    status, out, err = run_command(capsys, "replay", path, "--plot", tmp_path / "p.png")
     assert status == 0
     assert "2 rejects" in out
     assert "is not written" in err
@@ -339,7 +339,7 @@ def test_the_drift_of_electricity_is_drawn(data, tmp_path, capsys):
         "--plot",
         tmp_path / "p.svg",
     )
-    assert asked(capsys, *line)[0] == 0
+    assert run_command(capsys, *line)[0] == 0
     assert {"majority  0.425", "no change  0.147", "scaled(pa1)  0.077"} <= set(
         texts(tmp_path / "p.svg")
     )

@@ -16,7 +16,7 @@ from service.features.decoder import Decoder, Event, batch
 from service.features.reject import Reject
 from tests.examples import examples
 from tests.looped import looped
-from tests.service.checkpoint.batches import listed
+from tests.service.checkpoint.batches import comparable
 
 FEATURES = Features(columns=("a", "b"), bits=0)
 LIMITS = Limits(max_abs=1000.0)
@@ -29,7 +29,7 @@ def body(*rows, **beside):
 
 def test_a_table_is_read_at_once():
     found = TABLES.read(body({"a": 1, "b": 2.5}, {"b": -3, "a": 0}), 2)
-    assert listed(found) == listed(
+    assert comparable(found) == comparable(
         batch([Event([0, 1, 2], [1.0, 1.0, 2.5], None, 1.0), Event([0, 2], [1, -3], None, 1)])
     )
     assert TABLES.read(body(), 2).size == 0
@@ -37,7 +37,7 @@ def test_a_table_is_read_at_once():
 
 def test_zero_is_absent_and_minus_zero_is_too():
     found = TABLES.read(b'{"instances": [{"features": {"a": 0, "b": -0.0}}]}', 1)
-    assert listed(found) == listed(batch([Event([BIAS], [1.0], None, 1.0)]))
+    assert comparable(found) == comparable(batch([Event([BIAS], [1.0], None, 1.0)]))
 
 
 def test_without_a_bias_the_columns_keep_their_slots():
@@ -123,8 +123,8 @@ def test_a_table_is_the_rows_one_by_one(rows, bias):
     named = [{"a": a, "b": b} for a, b in rows]
     one_by_one = [decode.instance(json.dumps({"features": row}).encode()) for row in named]
     found = decode.instances(body(*named), 5)
-    assert listed(found) == listed(batch(one_by_one))
-    assert listed(decode.tables.batch(np.array(rows, np.float64).reshape(len(rows), 2))) == listed(
-        found
-    )
+    assert comparable(found) == comparable(batch(one_by_one))
+    assert comparable(
+        decode.tables.batch(np.array(rows, np.float64).reshape(len(rows), 2))
+    ) == comparable(found)
     found.validate(decode.slots.dim)

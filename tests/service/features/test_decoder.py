@@ -7,7 +7,7 @@ from service.config.settings import Features, Label
 from service.features.decoder import Event, batch
 from service.features.reject import Reject
 from tests.looped import looped
-from tests.service.checkpoint.batches import listed
+from tests.service.checkpoint.batches import comparable
 from tests.service.features.decoders import BITS_0, FLAT, decoder, event, row
 
 
@@ -142,7 +142,7 @@ def test_a_request_is_read_as_the_log_is():
 def test_a_batch_request():
     rows = [{"features": {"amount": n}} for n in (1, 2, 3)]
     found = decoder().instances(json.dumps({"instances": rows}).encode(), 3)
-    assert listed(found) == listed(
+    assert comparable(found) == comparable(
         batch([Event([BIAS, 1], [1.0, n], None, 1.0) for n in (1.0, 2.0, 3.0)])
     )
     assert decoder().instances(b'{"instances": []}', 3).size == 0

@@ -27,7 +27,7 @@ from tests.service.api.ingest_log import (  # noqa: F401  # fixtures
     log_fixture,
     make_client_fixture,
 )
-from tests.service.checkpoint.batches import listed
+from tests.service.checkpoint.batches import comparable
 
 some = examples(150)
 
@@ -63,7 +63,7 @@ def test_a_tree_lies_beside_the_features_in_every_form():
         assert same(decode.posted(body(label=1, **document)), ROW)
         assert same(decode.instance(body(**document)), ROW)
         found = decode.instances(body(instances=[document]), 1)
-        assert listed(found) == listed(batch([decode.instance(body(**document))]))
+        assert comparable(found) == comparable(batch([decode.instance(body(**document))]))
 
 
 def test_features_may_be_left_out():

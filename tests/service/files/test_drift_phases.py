@@ -17,7 +17,7 @@ from service.files.drift_phases import draws, order_of, sections_of
 from service.sources.file import FileSource
 from tests.examples import examples
 from tests.looped import looped
-from tests.service.cli.command_line import asked, check_refused
+from tests.service.cli.command_line import check_refused, run_command
 
 P1, P2, N1, N2 = range(4)
 # Chances at the beginning and end of each phase, read from the paper's text and not from the code.
@@ -161,7 +161,7 @@ def test_without_a_limit_a_phase_has_four_fifths_of_the_rarest_class(tmp_path):
 
 
 def replayed(capsys, *arguments):
-    status, out, err = asked(capsys, "replay", *arguments, "--json")
+    status, out, err = run_command(capsys, "replay", *arguments, "--json")
     assert (status, err) == (0, "")
     return json.loads(out)
 
@@ -212,7 +212,7 @@ WRONG = {
 @looped("line", WRONG.values(), ids=WRONG)
 def test_what_cannot_be_phases_is_one_line(tmp_path, capsys, line):
     arguments, *words = line
-    check_refused(asked(capsys, "replay", written(tmp_path, "csv"), *arguments), *words)
+    check_refused(run_command(capsys, "replay", written(tmp_path, "csv"), *arguments), *words)
 
 
 def test_what_the_hint_says_works(tmp_path, capsys):

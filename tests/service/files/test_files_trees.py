@@ -15,7 +15,7 @@ from service.files import events, features_of, scan
 from service.sources import open_source
 from service.sources.file import FileSource
 from tests.looped import looped
-from tests.service.cli.command_line import asked
+from tests.service.cli.command_line import run_command
 from tests.service.operations.checkpoint_history import World
 
 TREE = "k-perceptron:kernel=tree,max_support=50,nodes=8"
@@ -51,13 +51,13 @@ def delimited(tmp_path):
 
 
 def replayed(capsys, *arguments):
-    status, out, err = asked(capsys, "replay", *arguments, "--json")
+    status, out, err = run_command(capsys, "replay", *arguments, "--json")
     assert status == 0, err
     return json.loads(out)
 
 
 def refused(capsys, *arguments):
-    status, out, err = asked(capsys, "replay", *arguments)
+    status, out, err = run_command(capsys, "replay", *arguments)
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
     return err
@@ -235,7 +235,7 @@ def test_a_configuration_says_which_field_is_the_tree(capsys, tmp_path, redis_ur
 
 def test_events_that_are_produced_have_their_trees(capsys, jsonl, redis_url):
     url = f"{redis_url}/trees"
-    status, _, err = asked(
+    status, _, err = run_command(
         capsys, "produce", jsonl, "--to", url, "--tree", "parse", "--drop", "words"
     )
     assert status == 0, err

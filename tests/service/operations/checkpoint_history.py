@@ -17,7 +17,7 @@ from service.sources.base import Bookmark
 from service.sources.file import FileSource
 from service.sources.urls import log_name
 from service.storage import RedisStore
-from tests.service.cli.command_line import asked
+from tests.service.cli.command_line import run_command
 
 
 def events(count):
@@ -40,7 +40,7 @@ def learned(capsys, config):
     """
     interval = sys.getswitchinterval()
     try:
-        status, out, err = asked(capsys, "learn", "--until-end", "--config", config)
+        status, out, err = run_command(capsys, "learn", "--until-end", "--config", config)
     finally:
         sys.setswitchinterval(interval)
         gc.unfreeze()

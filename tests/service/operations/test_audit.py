@@ -12,7 +12,7 @@ from service.checkpoint import lineage as lineage_module
 from service.checkpoint.lineage import Frozen
 from service.sources import create_log, open_sink
 from service.sources.base import Entry
-from tests.service.cli.command_line import asked
+from tests.service.cli.command_line import run_command
 from tests.service.operations.checkpoint_history import World, events, learned
 
 with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
@@ -28,7 +28,7 @@ def world(tmp_path, redis_url):
 
 
 def replayed(capsys, world, *arguments, status=0):
-    got, out, err = asked(capsys, "audit", "--config", world.config, *arguments)
+    got, out, err = run_command(capsys, "audit", "--config", world.config, *arguments)
     assert got == status, err
     return out or err
 
@@ -52,7 +52,7 @@ def test_the_same_model_comes_out(world, capsys):
 
 def test_histories_that_an_operator_has_changed(world, capsys):
     line = ("--to", 1, "--keep-offsets", "--config", world.config)
-    assert asked(capsys, "checkpoints", "rollback", *line)[0] == 0
+    assert run_command(capsys, "checkpoints", "rollback", *line)[0] == 0
     world.begin()
     world.recorder.note(Frozen(4, 1.0, 2.0))
     world.learn(40)
@@ -60,7 +60,7 @@ def test_histories_that_an_operator_has_changed(world, capsys):
     assert out["identical"]
     assert (out["records"], out["runs"]) == (100, 2)
     line = ("--to", 2, "--rewind", "--config", world.config)
-    assert asked(capsys, "checkpoints", "rollback", *line)[0] == 0
+    assert run_command(capsys, "checkpoints", "rollback", *line)[0] == 0
     world.begin()
     world.learn(40)
     out = json.loads(replayed(capsys, world, "--json"))
@@ -124,7 +124,7 @@ def test_what_cannot_be(world, capsys, tmp_path):
             "--lineage",
         ): "--lineage is now the command `onepass audit`",
     }.items():
-        status, _, err = asked(capsys, *line)
+        status, _, err = run_command(capsys, *line)
         assert status == 2
         assert word in err
         assert err.count("\n") == 1
@@ -192,14 +192,14 @@ def test_a_topic_of_several_partitions(tmp_path, redis_url, kafka, make_topic, c
     with KafkaAdminClient(bootstrap_servers=kafka.bootstrap) as admin:
         admin.delete_records({TopicPartition(url.rpartition("/")[2], 1): -1})
     oldest = json.loads(
-        asked(capsys, "checkpoints", "list", "--json", "--config", world.config)[1]
+        run_command(capsys, "checkpoints", "list", "--json", "--config", world.config)[1]
     )[-1]["generation"]
     line = ("checkpoints", "rollback", "--to", oldest, "--config", world.config)
-    status, _, err = asked(capsys, *line, "--rewind")
+    status, _, err = run_command(capsys, *line, "--rewind")
     assert status == 2
     assert "what follows the checkpoint was deleted; give --keep-offsets" in err
-    assert asked(capsys, *line, "--rewind", "--force")[0] == 0
-    assert asked(capsys, *line, "--keep-offsets")[0] == 0
+    assert run_command(capsys, *line, "--rewind", "--force")[0] == 0
+    assert run_command(capsys, *line, "--keep-offsets")[0] == 0
 
 
 def test_a_topic_that_was_made_anew(tmp_path, redis_url, kafka, make_topic, capsys):

@@ -20,7 +20,7 @@ from service.features.decoder import Decoder, Event
 from service.features.reject import Reject
 from service.model.model import Model
 from service.storage import RedisStore
-from tests.service.cli.command_line import asked
+from tests.service.cli.command_line import run_command
 
 EARLIER = Path(__file__).parents[1] / "golden" / "earlier"
 LEARNED = 720
@@ -122,9 +122,9 @@ def test_an_earlier_checkpoint_is_imported_and_the_audit_finds_the_same_bits(
     config, family, capsys
 ):
     file = EARLIER / f"{family}.onepass"
-    status, _, err = asked(capsys, "checkpoints", "import", file, "--config", config)
+    status, _, err = run_command(capsys, "checkpoints", "import", file, "--config", config)
     assert (status, err) == (0, "")
-    status, out, err = asked(capsys, "audit", "--config", config, "--json")
+    status, out, err = run_command(capsys, "audit", "--config", config, "--json")
     assert status == 0, err
     found = json.loads(out)
     assert found["identical"]

@@ -17,7 +17,7 @@ from service.checkpoint.snapshot import Snapshot, UnwritableSnapshotError, encod
 from service.config.settings import Backup
 from service.sources.base import Bookmark
 from service.storage.file_backup import FileBackup
-from tests.service.cli.command_line import asked
+from tests.service.cli.command_line import run_command
 from tests.service.operations.checkpoint_history import World
 
 
@@ -35,7 +35,9 @@ def world(tmp_path, redis_url, monkeypatch):
 @pytest.fixture
 def run(world, capsys):
     def run(action, *arguments, status=0):
-        got, out, err = asked(capsys, "checkpoints", action, *arguments, "--config", world.config)
+        got, out, err = run_command(
+            capsys, "checkpoints", action, *arguments, "--config", world.config
+        )
         assert got == status, err
         assert "Traceback" not in err
         if status:
@@ -179,7 +181,7 @@ def test_a_learner_that_finds_what_does_not_fit_stops_in_one_line(world, capsys,
     world.store.restate(HOSTILE[name][0](newest(world)))
     world.store.close()
     world.config.write_text(yaml.safe_dump(world.values | {"api": {"port": 0}}))
-    status, _, err = asked(capsys, "learn", "--config", world.config)
+    status, _, err = run_command(capsys, "learn", "--config", world.config)
     assert status == 3
     assert "Traceback" not in err
     last = err.splitlines()[-1]
