@@ -64,7 +64,7 @@ def test_k_averaged_scores_the_mean_of_all_hypotheses(kernel, seed, weighting):
         parts.append(c * score_with(past, learner.function(), stream.X) / norm)
     wanted = sum(parts) / sum(c for _, c in sets)
     size = sum(np.abs(part) for part in parts).max()
-    assert sets, "most streams have many, and each has one"
+    assert sets, "the stream must have at least one hypothesis"
     # The learner adds per row, this per hypothesis: the same terms in another order.
     assert np.allclose(learner.scores(state, stream.X), wanted, rtol=1e-9, atol=1e-9 * size)
 
@@ -81,7 +81,7 @@ def test_k_voted_scores_the_votes_of_all_hypotheses(kernel, seed):
         c * np.where(score_with(past, learner.function(), stream.X) >= 0.0, 1, -1)
         for past, c in sets
     )
-    assert sets, "most streams have many, and each has one"
+    assert sets, "the stream must have at least one hypothesis"
     # Exact: votes are whole numbers, and the sign of a hypothesis is that of the same sum.
     assert learner.scores(state, stream.X).tolist() == (votes / sum(c for _, c in sets)).tolist()
 

@@ -1,4 +1,4 @@
-"""A model on a real port, a client of it, and what stands between them and counts."""
+"""A model on a real port, a client of it, and a layer between them that counts."""
 
 import json
 from collections import Counter
@@ -14,14 +14,12 @@ from tests.waiting import HANG_SECONDS
 
 KEY = "op_canary-key-4711"
 Client = partial(HastyClient, timeout=HANG_SECONDS)
-"""Where no test says otherwise; ten seconds may be too few on a busy machine."""
+"""The default client of the tests; its usual ten seconds may be too few on a busy machine."""
 ROW = {"amount": 3, "note": "odd", "tags": ["a", "b"], "new": True}
 
 
 class Before:
-    """What stands before the app: it counts, and answers with a given status as often as it is told
-    to.
-    """
+    """A layer before the app: it counts requests, and refuses as many of them as the test lists."""
 
     def __init__(self, app) -> None:
         self._app = app
