@@ -19,7 +19,7 @@ from tests.service.cli.five_generations import (  # noqa: F401  # fixtures
     ask_json_fixture,
     world_fixture,
 )
-from tests.service.operations.checkpoint_history import World, events, learned
+from tests.service.operations.checkpoint_history import World, events, learn_to_end
 from tests.waiting import HANG_SECONDS, wait_for
 
 
@@ -114,7 +114,7 @@ def test_rollback_with_a_recreated_stream_is_refused(tmp_path, redis_url, capsys
         for _ in range(2):
             for line in events(50):
                 client.xadd("events", {"value": line})
-            learned(capsys, config)
+            learn_to_end(capsys, config)
         client.delete("events")
         client.xadd("events", {"value": "x"}, id="1-1")
     status, _, err = run_command(
