@@ -19,9 +19,9 @@ from service.embedded import redis as embedded_redis
 from tests.service.storage.stores import (
     delta,
     keys,
-    made,
+    make_store,
     manifests,
-    opened,
+    open_store,
     same,
     take_over,
     whole,
@@ -148,7 +148,7 @@ def test_damaged_generations_are_noticed_and_the_newest_good_one_is_loaded(
     redis_url, client, record_figures
 ):
     luck, rounds = random.Random(16), 2000 if MORE else 500
-    with closing(opened(redis_url)) as store, closing(made(redis_url)) as other:
+    with closing(open_store(redis_url)) as store, closing(make_store(redis_url)) as other:
         expected = history(store)
         found = 0
         for _ in range(rounds):
@@ -183,12 +183,12 @@ def test_damaged_generations_are_noticed_and_the_newest_good_one_is_loaded(
 @pytest.mark.parametrize("round_", range(40 if MORE else 10))
 def test_the_next_commit_removes_damaged_generations(redis_url, client, round_):
     luck = random.Random(round_)
-    with closing(opened(redis_url)) as store:
+    with closing(open_store(redis_url)) as store:
         expected = history(store)
     damage = Damage(client, luck)
     while 0 not in damage.bad:
         damage.once()
-    with closing(made(redis_url)) as store:
+    with closing(make_store(redis_url)) as store:
         store.acquire()
         try:
             loaded = store.load()
@@ -217,7 +217,7 @@ def test_the_next_commit_removes_damaged_generations(redis_url, client, round_):
 
 def test_swapped_blobs_of_two_generations_are_corrupt(redis_url, client):
     """Each blob is a whole snapshot, but not the one that the manifest names."""
-    with closing(opened(redis_url)) as store:
+    with closing(open_store(redis_url)) as store:
         one, two = (store.save(whole(n)).parts[0].blob + ":0" for n in (1, 2))
         first, second = client.get(one), client.get(two)
         client.set(one, second)
@@ -227,11 +227,11 @@ def test_swapped_blobs_of_two_generations_are_corrupt(redis_url, client):
 
 
 def test_a_store_with_only_damaged_generations_never_starts_fresh(redis_url, client):
-    with closing(opened(redis_url)) as store:
+    with closing(open_store(redis_url)) as store:
         history(store)
     for place in range(client.llen(HEAD)):
         client.lset(HEAD, place, b"garbage")
-    with closing(made(redis_url)) as store:
+    with closing(make_store(redis_url)) as store:
         assert store.acquire() is Acquired.STALE
         for _ in range(2):
             with pytest.raises(CorruptCheckpointError):
@@ -253,7 +253,7 @@ def test_two_simultaneous_learners_never_write_a_generation_twice(
     def learner() -> None:
         for _ in range(rounds):
             start.wait()
-            with closing(made(redis_url, keep=1000)) as store:
+            with closing(make_store(redis_url, keep=1000)) as store:
                 if store.acquire() is Acquired.HELD_ELSEWHERE:
                     continue
                 found = store.load()
@@ -284,7 +284,7 @@ def test_a_zombie_is_fenced_whenever_it_wakes(redis_url, client, round_):
     meanwhile.
     """
     luck = random.Random(round_)
-    zombie = opened(redis_url)
+    zombie = open_store(redis_url)
     zombie.save(whole(1))
     real = zombie._keyspace.client
     successors = []
@@ -377,7 +377,7 @@ def test_a_lost_reply_makes_no_second_commit(redis_url, client):
     port = int(redis_url.rpartition(":")[2].partition("/")[0])
     with (
         proxy(port) as (through, drop),
-        closing(opened(f"redis://127.0.0.1:{through}/0", keep=100)) as store,
+        closing(open_store(f"redis://127.0.0.1:{through}/0", keep=100)) as store,
     ):
         for n in range(1, 21):
             drop.set()

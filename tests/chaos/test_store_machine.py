@@ -35,7 +35,7 @@ from tests.service.storage.stores import (
     delta,
     done_but_no_reply,
     keys,
-    made,
+    make_store,
     whole,
 )
 
@@ -55,7 +55,7 @@ def redis_server(tmp_path_factory):
 class Learner:
     def __init__(self, url: str) -> None:
         # The lease ends only when the test says so.
-        self.store = made(url, keep=1000, lease_seconds=300)
+        self.store = make_store(url, keep=1000, lease_seconds=300)
         self.weights = np.zeros(SLOTS)
         self.events = 0
         self.dirty: set[int] = set()
@@ -100,7 +100,7 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.client = Redis.from_url(self.url)
         self.client.flushdb()
-        self.eye = made(self.url)
+        self.eye = make_store(self.url)
         self.learners = [Learner(self.url), Learner(self.url)]
         self.states: dict[str, tuple[int, np.ndarray]] = {}
         """Commit -> the state that it must be read as."""

@@ -22,7 +22,7 @@ from tests.service.client.served_model import (
     client_fixture,  # noqa: F401  # a fixture
     service_fixture,  # noqa: F401  # a fixture
 )
-from tests.service.storage.redis_processes import certificates
+from tests.service.storage.redis_processes import make_certificates
 
 
 def test_the_client_returns_the_answers_of_the_service(service, client):
@@ -158,7 +158,7 @@ def test_the_key_is_shown_nowhere(service, caplog):
 
 
 def test_tls_checks_the_certificate_of_the_service(tmp_path):
-    certificates(tmp_path)
+    make_certificates(tmp_path)
     secured = {"ssl_certfile": str(tmp_path / "own.crt"), "ssl_keyfile": str(tmp_path / "own.key")}
     with serve(api_client.Client().app, **secured) as address:
         with Client(f"https://{address}", tls=Tls(str(tmp_path / "ca.crt"))) as client:
@@ -172,7 +172,7 @@ def test_tls_checks_the_certificate_of_the_service(tmp_path):
 
 
 def test_the_client_shows_its_own_certificate(tmp_path):
-    certificates(tmp_path)
+    make_certificates(tmp_path)
     ca, cert, key = (str(tmp_path / name) for name in ("ca.crt", "own.crt", "own.key"))
     secured = {
         "ssl_certfile": cert,
