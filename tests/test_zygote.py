@@ -12,7 +12,7 @@ THREADS = 8
 def test_several_threads_get_the_same_status(tmp_path):
     """A watcher asks while the test does, but the system reports a status only once."""
     process = Fork(["learners"], tmp_path / "out", tmp_path / "err")
-    wait_for(lambda: zygote().status(process.pid) is not None, "it ends")
+    wait_for(lambda: zygote().status(process.pid) is not None, "the process ends")
     with ThreadPoolExecutor(THREADS) as threads:
         assert list(threads.map(zygote().status, [process.pid] * THREADS)) == [0] * THREADS
     assert process.ended() == 0

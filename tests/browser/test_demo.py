@@ -278,7 +278,7 @@ def test_a_hidden_tab_sends_no_requests(demo, window):
     page.on("requestfailed", answer)
     wait_until(page, lambda: answered, "an answer")
     page.evaluate(HIDE, arg=True)
-    wait_until(page, lambda: set(asked) <= set(answered), "what was under way comes to its end")
+    wait_until(page, lambda: set(asked) <= set(answered), "open requests end")
     asked.clear()
     page.clock.run_for(60_000)
     assert asked == []
@@ -287,4 +287,4 @@ def test_a_hidden_tab_sends_no_requests(demo, window):
     def names():
         return {one.url.rsplit("/", 1)[1].partition("?")[0] for one in asked}
 
-    wait_until(page, lambda: names() == {"status", "history", "weights"}, "it asks again")
+    wait_until(page, lambda: names() == {"status", "history", "weights"}, "the page asks again")

@@ -64,7 +64,7 @@ def test_a_service_of_another_user_stops_accepting_a_key_that_root_removed(
         service = Process(["run"], config, user=NOBODY)
         wait_for(
             lambda: request_status(port, first) == 200 or service.status is not None,
-            "it answers or ends",
+            "the service answers or ends",
             START_SECONDS,
         )
         assert service.status is None, service.said()
@@ -237,7 +237,7 @@ def test_a_large_model_that_runs_out_of_memory_leaves_a_whole_checkpoint(
         learner = life.start("learn", cgroup=str(little_memory))
         wait_for(
             lambda one=learner: one.status is not None or life.events() > life.mark,
-            "it ends, or has room enough for a checkpoint",
+            "the learner ends, or has enough memory for a checkpoint",
         )
         ends.append(learner.status)
         learner.kill()

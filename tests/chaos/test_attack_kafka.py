@@ -104,11 +104,11 @@ def test_a_learner_survives_a_login_that_is_revoked_while_it_runs(
             wait_for(
                 lambda: "authentication failed" in process.get("/status")[1]["waiting_for"], told
             )
-            wait_for(lambda: process.metrics()["kafka_up"] == 0, "Kafka is told to be down")
+            wait_for(lambda: process.metrics()["kafka_up"] == 0, "kafka_up is 0")
             next(fault, None)
             life.catch_up()
         answered += watcher.statuses[200]
-        wait_for(lambda: process.metrics()["kafka_up"] == 1, "Kafka is told to be up")
+        wait_for(lambda: process.metrics()["kafka_up"] == 1, "kafka_up is 1")
     check_complaint(process, user)
     process.kill()
     life.prove()
@@ -197,7 +197,7 @@ def test_a_learner_notices_records_lost_by_an_unclean_leader_election(
                 assert "its end was cut off" in process.log.read_text()
             else:
                 wait_for(
-                    lambda one=process: "(truncated)" in one.log.read_text(), "the gap is told"
+                    lambda one=process: "(truncated)" in one.log.read_text(), "the gap is logged"
                 )
                 process.signal(signal.SIGTERM)
                 assert process.ended() == 0, process.said()
@@ -272,7 +272,7 @@ def test_a_learner_skips_batches_that_would_fill_the_memory(
         )
         life.feed(200)
         process.signal(signal.SIGCONT)
-        wait_for(lambda one=process: read_gaps(one), "the gap is told")
+        wait_for(lambda one=process: read_gaps(one), "the gap is logged")
         process.answers("/readyz", 200)
         wait_for(lambda one=process: one.get("/status")[1]["lag"] == 0, "the rest is learned")
         grown.append(peak_mb(process.pid) - before)

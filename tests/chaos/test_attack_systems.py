@@ -120,7 +120,7 @@ def apply_fault(life, client, fault, word, draw, turn):
             )
             assert process.get("/readyz")[0] == 503
     life.catch_up()
-    wait_for(lambda: process.metrics()["redis_up"] == 1, "Redis is told to be up")
+    wait_for(lambda: process.metrics()["redis_up"] == 1, "redis_up is 1")
     assert word in process.log.read_text()
     assert "Traceback" not in process.log.read_text()
     process.kill()
@@ -163,7 +163,7 @@ def test_an_idle_learner_notices_retention_when_it_resumes(
 
 def check_continues(process):
     """The gap is logged and counted, the rest is learned, and the process can be stopped."""
-    wait_for(lambda: read_gaps(process), "the gap is told")
+    wait_for(lambda: read_gaps(process), "the gap is logged")
     wait_for(lambda: process.get("/status")[1]["lag"] == 0, "the rest is learned")
     passed = sum(end - start for start, end in read_gaps(process))
     assert process.metrics()['events_lost_total{reason="retention"}'] == passed

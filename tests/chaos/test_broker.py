@@ -168,7 +168,9 @@ def start_without_broker(life):
     try:
         process.answers("/healthz", 200)
         seconds = watch.seconds
-        wait_for(lambda: "Kafka" in process.get("/status")[1]["waiting_for"], "a word about Kafka")
+        wait_for(
+            lambda: "Kafka" in process.get("/status")[1]["waiting_for"], "a message about Kafka"
+        )
     except BaseException:
         process.kill()
         raise

@@ -34,7 +34,9 @@ def test_sigterm_leaves_nothing_to_redo(make_life, redis_url, record_figures):
             life.feed(3000)
             before = life.events()
             process = life.start(life.name)
-            wait_for(lambda pair=(process, before): read_events(pair[0]) > pair[1], "an event more")
+            wait_for(
+                lambda pair=(process, before): read_events(pair[0]) > pair[1], "one more event"
+            )
             time.sleep(draw.uniform(0.0, 0.3))
             least = read_events(process)
             assert life.events() == before

@@ -72,7 +72,7 @@ def events_after(process, least):
         events = process.get("/status")[1]["events"]
         return events if events > least else None
 
-    return wait_for(more, "an event more")
+    return wait_for(more, "one more event")
 
 
 def learn_all(process, feeder, trimming):

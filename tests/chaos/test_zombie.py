@@ -35,7 +35,10 @@ def test_a_resumed_learner_is_always_fenced(make_life, redis_url, record_figures
         note(life, seen)
         new = life.newest().token
         holder.signal(signal.SIGCONT)
-        wait_for(lambda woken=holder, least=before: count_fenced(woken) > least, "it is fenced")
+        wait_for(
+            lambda woken=holder, least=before: count_fenced(woken) > least,
+            "the resumed learner is fenced",
+        )
         assert holder.get("/predict", QUESTION)[0] == 200, (
             "it does not serve the model of the successor"
         )

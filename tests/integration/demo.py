@@ -18,7 +18,7 @@ class Demo(Http, Fork):
         words = ["demo", "--port", self.port, "--dir", folder / "demo", *flags]
         self._output.touch()
         super().__init__(words, self._output, self.log)
-        said = wait_for(self._said, "the demo says where it is, or ends", START_SECONDS)
+        said = wait_for(self._said, "the demo prints its address, or ends", START_SECONDS)
         told = re.search(r"(\S+) -> learner -> .*\n", said)
         assert told, self.log.read_text()
         self.stream = told[1]

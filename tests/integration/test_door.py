@@ -279,7 +279,8 @@ def test_an_overload_is_refused_at_once_and_leaves_memory_flat(door):
     # The median of ten bursts: other work on the machine can hold up one.
     assert not CHAOS or late <= 0.1
     wait_for(
-        lambda: ask(door.port, "POST", "/predict", "predict", QUESTION).status == 200, "as before"
+        lambda: ask(door.port, "POST", "/predict", "predict", QUESTION).status == 200,
+        "a prediction after the overload",
     )
     assert door.rss - before < 20
 

@@ -79,7 +79,9 @@ def test_a_frozen_learner_serves_its_generation_and_resumes_when_unfrozen(world)
         == frozen["generation"]
     )
     run_checkpoints(config, "unfreeze")
-    wait_for(lambda: status(process)["checkpoint"]["events"] > frozen["events"], "it learns on")
+    wait_for(
+        lambda: status(process)["checkpoint"]["events"] > frozen["events"], "learning continues"
+    )
     assert not status(process)["frozen"]
     assert "frozen 1 time" in run_checkpoints(config, "show")
     assert run_audit(config)["identical"]
@@ -104,7 +106,7 @@ def test_a_freeze_that_is_lifted_at_once_loses_nothing(world):
         wait_for(freeze_unnoticed, "the learner finds that nothing was lost")
     assert "written on top" not in log.read_text()
     events = status(process)["checkpoint"]["events"]
-    wait_for(lambda: status(process)["checkpoint"]["events"] > events, "it learns on")
+    wait_for(lambda: status(process)["checkpoint"]["events"] > events, "learning continues")
 
 
 @pytest.mark.parametrize("positions", ["--rewind", "--keep-offsets"])
@@ -115,7 +117,7 @@ def test_after_a_rollback_the_learner_continues_without_a_restart(world, positio
     made = int(said.split()[1])
     wait_for(
         lambda: status(process)["checkpoint"]["generation"] > made,
-        "it goes on from the new generation",
+        "learning continues from the new generation",
     )
     assert process.status is None
     assert process.get("/predict", PAYMENT)[0] == 200

@@ -153,6 +153,6 @@ def test_staleness_grows_while_the_store_is_down(tmp_path):
             server.kill()
             wait_for(
                 lambda: replica.get("/predict", PAYMENT)[1]["model"]["stale_seconds"] > 1.5,
-                "it says so",
+                "a growing staleness",
             )
             assert replica.get("/predict", PAYMENT)[0] == 200

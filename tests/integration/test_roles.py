@@ -170,7 +170,7 @@ def test_the_demo_ends_after_its_seconds_and_resumes_in_its_folder(tmp_path):
     assert learned > 0
     demo = Demo(tmp_path)
     try:
-        wait_for(lambda: demo.events() > learned, "it goes on")
+        wait_for(lambda: demo.events() > learned, "learning continues")
     finally:
         status, told = demo.stop()
     assert status == 0, demo.log.read_text()

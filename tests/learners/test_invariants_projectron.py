@@ -186,9 +186,7 @@ def test_a_margin_step_stores_no_row_and_never_lowers_the_margin(K, seed, budget
 @looped("kind", ["projectron", "projectron++"])
 @few
 @given(seed=seeds, gamma=st.sampled_from([0.02, 0.1, 0.5]), budget=st.integers(2, 40))
-def test_each_mistake_of_the_budget_form_progresses_toward_any_hypothesis(
-    kind, seed, gamma, budget
-):
+def test_each_mistake_with_budget_progresses_toward_any_hypothesis(kind, seed, gamma, budget):
     """‖f−g‖² − ‖f′−g‖² ≥ ½ − 2ℓ(g) for ‖g‖ ≤ U, for each mistake that the budget has room for;
     needs K(x,x) ≤ 1.
 

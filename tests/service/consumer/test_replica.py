@@ -98,7 +98,7 @@ def test_waiting_for_the_first_checkpoint_is_logged_once(pair, caplog, monkeypat
         try:
             wait_for(lambda: len(looked) >= 5, "looks in vain")
             pair.save()
-            wait_for(lambda: health.ready, "that it is ready")
+            wait_for(lambda: health.ready, "the replica is ready")
         finally:
             stop.set()
             thread.join()

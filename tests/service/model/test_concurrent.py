@@ -228,7 +228,7 @@ def test_an_answer_wakes_the_learner_and_an_open_request_cannot_stop_it():
         patch.setattr("service.model.scheduling.LONGEST_WAIT", 10.0 * HANG_SECONDS)
         waiting = threading.Thread(target=lambda: [*gate.iterate([1])])
         waiting.start()
-        wait_for(lambda: gate._idle._cond._waiters, "that it waits")
+        wait_for(lambda: gate._idle._cond._waiters, "the learner waits")
         assert waiting.is_alive()
         gate.answered()
         waiting.join(HANG_SECONDS)

@@ -24,7 +24,7 @@ from tests.waiting import HANG_SECONDS, wait_for
 
 def wait_for_asker(lock):
     """Wait, as the holder of the lock, until another thread waits for it."""
-    wait_for(lock._gate.locked, "somebody who waits")
+    wait_for(lock._gate.locked, "a waiting thread")
 
 
 def test_the_lock_is_reentrant_and_others_wait_for_its_release():
@@ -67,13 +67,13 @@ def test_a_waiting_thread_gets_the_lock_before_the_last_holder():
         while not stop.is_set():
             with lock:
                 done.append(1)
-                wait_for(lambda: lock._gate.locked() or stop.is_set(), "somebody who waits")
+                wait_for(lambda: lock._gate.locked() or stop.is_set(), "a waiting thread")
 
     other = threading.Thread(target=work)
     other.start()
     try:
         for turn in range(1, 21):
-            wait_for(lambda turn=turn: len(done) == turn, "the other's next turn")
+            wait_for(lambda turn=turn: len(done) == turn, "the next turn of the other thread")
             with lock:
                 assert len(done) == turn
     finally:
@@ -132,7 +132,7 @@ def test_an_answer_waits_only_for_one_slice_of_slow_rows(monkeypatch):
 
     def slow(learner, state, X, y, *more):
         learned.append(X.size)
-        wait_for(lambda: model.lock._gate.locked() or over.is_set(), "somebody who asks")
+        wait_for(lambda: model.lock._gate.locked() or over.is_set(), "a waiting request")
         return learn_rows(learner, state, X, y, *more)
 
     clock = SimpleNamespace(perf_counter=lambda: 0.001 * sum(learned), time=lambda: 1.0)

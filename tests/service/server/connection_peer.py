@@ -42,7 +42,9 @@ class Peer:
             self.socket.sendall(data)
         except ConnectionError:
             return False
-        wait_for(lambda: self.world.taken >= taken or self.world.ending(), "what was sent")
+        wait_for(
+            lambda: self.world.taken >= taken or self.world.ending(), "the server takes the data"
+        )
         return not self.world.ending()
 
     def more(self):
@@ -131,4 +133,4 @@ def release(world):
             wait_for(world.connections, "the connection")
             (connection,) = world.connections()
             connection.loop.call_soon_threadsafe(world.release.set)
-            wait_for(lambda: world.limit.open == 0, "that none is open")
+            wait_for(lambda: world.limit.open == 0, "no open request")

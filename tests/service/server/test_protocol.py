@@ -141,6 +141,6 @@ def test_an_aborted_pipeline_leaves_no_log_line(caplog):
                 # Reset, not ended; on loopback the reset has arrived when `close` returns.
                 peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             release(world)
-            wait_for(lambda: world.limit.open == 0, "that none is open")
+            wait_for(lambda: world.limit.open == 0, "no open request")
             world.release.clear()
     assert not caplog.records

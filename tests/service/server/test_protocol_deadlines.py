@@ -93,8 +93,8 @@ def test_a_client_that_does_not_read_its_answer_is_dropped(idle):
             world.pass_by(TICK)
             return world.refused == ["slow_reader"]
 
-        wait_for(is_dropped, "that it is dropped")
-        wait_for(lambda: not world.connections(), "that it is closed")
+        wait_for(is_dropped, "the connection is dropped")
+        wait_for(lambda: not world.connections(), "the connection is closed")
 
 
 def test_a_client_that_reads_slowly_gets_its_whole_answer():

@@ -89,4 +89,4 @@ def test_slow_long_bodies_block_only_long_bodies():
             assert peer.reply()[0] == 200
         for peer in slow:
             peer.socket.close()
-        wait_for(lambda: world.limit.arriving == 0, "that none arrives")
+        wait_for(lambda: world.limit.arriving == 0, "no arriving body")

@@ -29,9 +29,9 @@ def test_a_freeze_is_noticed_soon_however_long_the_lease_is(redis_url):
     )
     with closing(open_store(redis_url)) as store, closing(make_store(redis_url)) as operator:
         operator.freeze()
-        wait_for(lambda: store.frozen is not None, "that it sees the freeze")
+        wait_for(lambda: store.frozen is not None, "the learner sees the freeze")
         operator.unfreeze()
-        wait_for(lambda: store.frozen is None, "that it sees the end of the freeze")
+        wait_for(lambda: store.frozen is None, "the learner sees the end of the freeze")
 
 
 @looped(

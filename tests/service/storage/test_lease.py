@@ -134,7 +134,7 @@ def test_held_becomes_false_before_the_lease_ends(redis_url, client):
 def test_a_lease_that_merely_ran_out_is_taken_again(redis_url, client):
     with closing(open_store(redis_url)) as store:
         client.delete(KEY)
-        wait_for(lambda: client.exists(KEY), "the lease again")
+        wait_for(lambda: client.exists(KEY), "the lease is taken again")
         assert not store.disturbed
         assert store.save(whole(1)).generation == 1
 
@@ -143,7 +143,7 @@ def test_a_lease_that_merely_ran_out_is_taken_again(redis_url, client):
 def test_a_renewal_notices_another_learner(redis_url, client):
     with closing(open_store(redis_url)) as store:
         with closing(take_over(client, redis_url)):
-            wait_for(lambda: store.disturbed, "that it sees the other")
+            wait_for(lambda: store.disturbed, "the learner sees the other one")
         assert store.acquire() is Acquired.CURRENT, (
             "the other learner wrote nothing, so the state is current"
         )
@@ -301,7 +301,7 @@ def test_a_freeze_makes_the_learner_drop_later_events(redis_url):
         assert operator.freeze() == word, "a second freeze must equal the first"
         with pytest.raises(FencedError):
             store.save(whole(2))
-        wait_for(lambda: store.frozen == word, "that it sees the freeze")
+        wait_for(lambda: store.frozen == word, "the learner sees the freeze")
         assert store.held, "a freeze must not touch the lease"
         assert store.acquire() is Acquired.STALE
         assert store.load().snapshot.events == 1
@@ -309,7 +309,7 @@ def test_a_freeze_makes_the_learner_drop_later_events(redis_url):
         assert operator.frozen == word, "a replica must see the freeze, too"
         assert operator.unfreeze() == word
         assert operator.unfreeze() is None
-        wait_for(lambda: store.frozen is None, "that it sees the end of the freeze")
+        wait_for(lambda: store.frozen is None, "the learner sees the end of the freeze")
         assert not store.disturbed
         assert store.save(whole(3)).generation == 2
 

@@ -304,6 +304,6 @@ def test_a_server_that_restarts_empty_gets_the_state_again(tmp_path):
             store.save(whole(1))
             server.kill()
             server.start()
-            wait_for(lambda: store.disturbed, "that it sees the loss")
+            wait_for(lambda: store.disturbed, "the learner sees the loss")
             assert store.acquire() is Acquired.CURRENT
             assert store.save(whole(2)).generation == 2
