@@ -1,5 +1,5 @@
-"""Real servers for the tests: a Redis per process, one Kafka per run, on loopback, fresh state
-per test.
+"""Real servers for the tests: one Redis per process, one Kafka per run, on loopback; each test
+begins with empty data.
 """
 
 import os
@@ -19,7 +19,7 @@ from tests.shared_broker import shared_broker
 from tests.slowest import write_slowest
 
 fix_examples()
-# Before any test module imports numba, which reads this once; nothing imported above does.
+# Set before any test module imports numba, which reads it once; no import above imports numba.
 use_kernel_cache()
 
 from tests.lanes import Lanes, in_order  # noqa: E402  # imports numba
@@ -38,7 +38,7 @@ def pytest_addoption(parser):
 
 
 def pytest_itemcollected(item):
-    """Whoever uses the fixture carries the marker, so that `-m "not kafka"` leaves none out."""
+    """Mark each test that uses the fixture, so that `-m "not kafka"` deselects all of them."""
     for name in ("kafka", "data"):
         if name in item.fixturenames:
             item.add_marker(name)
@@ -61,7 +61,7 @@ def pytest_terminal_summary(terminalreporter, config):
 
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory):
-    """The run's RedisServer; a test that kills a server starts its own."""
+    """The run's RedisServer. A test that kills a server starts its own."""
     with embedded_redis.redis_server(tmp_path_factory.mktemp("redis")) as server:
         yield server
 
@@ -75,7 +75,7 @@ def redis_url(redis_server):
 
 @pytest.fixture(scope="session")
 def system_redis():
-    """The system's redis-server: newer than the packaged one, and with TLS."""
+    """The path of the system's redis-server: newer than the packaged one, and with TLS."""
     found = [
         path
         for path in ("/usr/bin/redis-server", "/usr/local/bin/redis-server")
@@ -90,7 +90,9 @@ def system_redis():
 
 @pytest.fixture(scope="session")
 def kafka(request, tmp_path_factory):
-    """The run's KafkaBroker, shared by all its processes: a test that kills one starts its own."""
+    """The run's KafkaBroker, shared by all its processes. A test that kills a broker starts its
+    own.
+    """
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
@@ -101,7 +103,7 @@ def kafka(request, tmp_path_factory):
         if os.environ.get("CI") == "true":
             pytest.fail(str(error), pytrace=False)
         pytest.skip(f"KAFKA WAS NOT TESTED: {str(error).splitlines()[0]}")
-    # Not with the last test: it waits for the other processes, which may take minutes.
+    # Not in the teardown of the last test: stopping waits minutes for the other processes.
     request.config.add_cleanup(stack.close)
     return broker
 
@@ -113,8 +115,7 @@ def make_topic(kafka):
     """
     made = []
 
-    # A client of its own for each step: one kept open would back off after a test that kills the
-    # broker.
+    # Each step opens a new client: an open one would back off after a test that kills the broker.
     def make(partitions=1):
         topic = f"test-{uuid.uuid4().hex}"
         options = {"num_partitions": partitions, "replication_factor": 1}

@@ -1,6 +1,4 @@
-"""What `deploy/` ships for seeing, as the tests look at it: dashboards, rules, and the series that
-they name.
-"""
+"""The dashboards and rules of `deploy/`, and the series that they name."""
 
 import json
 import re
@@ -19,7 +17,7 @@ RECORDED = re.compile(r"\b\w+:onepass_\w+:\w+")
 
 
 class Query(NamedTuple):
-    """One question that a dashboard asks of Prometheus."""
+    """One query that a dashboard sends to Prometheus."""
 
     place: str
     expr: str
@@ -66,6 +64,6 @@ def rules() -> list[dict[str, Any]]:
 
 
 def expressions() -> list[str]:
-    """Everything that Prometheus is asked, by whomever."""
+    """Return every expression that a dashboard or a rule asks Prometheus."""
     asked = [*panel_queries(), *annotation_queries(), *variable_queries()]
     return [query.expr for query in asked] + [rule["expr"] for rule in rules()]

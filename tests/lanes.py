@@ -1,7 +1,8 @@
-"""`make test` runs in lanes: processes side by side. Which tests share one, and which come first.
+"""`make test` runs in lanes, which are processes side by side: which tests share a lane, and which
+come first.
 
-A group of tests runs in one lane, one test after the other. So what a file starts (a browser, a
-service) is started once, and a kind's kernels are loaded once.
+A group of tests runs in one lane, one test after the other. So each server of a file (a browser, a
+service) starts once, and each kind's kernels are loaded once.
 """
 
 from pathlib import Path
@@ -13,12 +14,12 @@ from learners.registry import LEARNERS
 TESTS = Path(__file__).parent
 COMPUTING = "tests/learners/"
 WAITING = ("tests/chaos/", "tests/browser/", "tests/integration/", "tests/service/")
-"""Folders whose tests mostly wait for servers, the longest first."""
+"""Folders whose tests mostly wait for servers; the longest first."""
 
 
 class Lanes(LoadScopeScheduling):
-    """Whole groups to whoever is free. Not xdist's own `loadgroup`: it changes a private name of
-    pytest 8, and with pytest 9 it silently splits every group.
+    """Give whole groups to the next free lane. Not xdist's own `loadgroup`: it changes a private
+    name of pytest 8, and with pytest 9 it silently splits every group.
     """
 
     def _split_scope(self, nodeid):
@@ -26,29 +27,29 @@ class Lanes(LoadScopeScheduling):
 
 
 def group(nodeid):
-    """The kind of a learner where the test is about one, otherwise the file."""
+    """Return the learner's kind if the test is about one, else the file."""
     path, _, test = nodeid.partition("::")
     parameter = test.partition("[")[2].removesuffix("]")
     return parameter if path.startswith(COMPUTING) and parameter in LEARNERS else path
 
 
 def in_order(items):
-    """Groups that compute between groups that wait: neither alone keeps the cores busy."""
+    """Sort groups that compute between groups that wait: neither alone keeps the cores busy."""
     groups = {}
     for item in items:
         groups.setdefault(group(item.nodeid), []).append(item)
     waiting = sorted(filter(_place, groups), key=_place)
     computing = [name for name in groups if not _place(name)]
-    return [item for name in _interleaved(waiting, computing) for item in groups[name]]
+    return [item for name in _interleave(waiting, computing) for item in groups[name]]
 
 
 def _place(name):
-    """Of a group that waits, from 1; 0 of one that computes."""
+    """Return the place of a waiting group, from 1; 0 for a group that computes."""
     return next((k for k, folder in enumerate(WAITING, 1) if name.startswith(folder)), 0)
 
 
-def _interleaved(first, second):
-    """Both in their order, spread evenly over the whole."""
+def _interleave(first, second):
+    """Merge both lists in their order, spread evenly over the whole."""
     placed = [
         ((place + 0.5) / len(names), name)
         for names in (first, second)

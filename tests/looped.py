@@ -13,7 +13,7 @@ def looped(names, values, ids=None):
     """Call the test once per case, with the arguments of `pytest.mark.parametrize`, but within one
     item.
 
-    For checks of milliseconds that share no state: an item of its own would cost more than the
+    For checks that take milliseconds and share no state: a separate item would cost more than the
     check.
     """
     words = names.replace(" ", "").split(",") if isinstance(names, str) else list(names)
@@ -38,8 +38,8 @@ def looped(names, values, ids=None):
 def check_each(checks):
     """Run every (name, check); raise the first failure with the names of all checks that failed.
 
-    A name may be any object, or a call that gives it: it is made a text only when its check has
-    failed, for a text of arrays takes longer than most checks.
+    A name may be any object, or a call that returns it. It becomes a text only if its check has
+    failed: formatting arrays takes longer than most checks.
     """
     first, failed, count = None, [], 0
     for name, check in checks:
@@ -56,8 +56,9 @@ def check_each(checks):
 
 
 def _stands_for(test):
-    """Name, docstring and marks of the test; not what hypothesis wrote on it, for the loop is no
-    hypothesis test. Of its mark it has to be told: `-m hypothesis` selects every property.
+    """Copy the test's name, docstring and marks, but not the attributes that hypothesis set: the
+    loop is no hypothesis test. Add the hypothesis mark, so that `-m hypothesis` selects every
+    property.
     """
 
     def around(run):
@@ -84,9 +85,7 @@ def _shorten(text, most):
 
 
 def _hide_parameters(run, test, words):
-    """What pytest takes for fixtures: the parameters of the test without those that the
-    loop gives.
-    """
+    """Show pytest only the parameters that are fixtures, without those that the loop gives."""
     signature = inspect.signature(test)
     missing = [word for word in words if word not in signature.parameters]
     assert not missing, f"{test.__name__} has no parameter {', '.join(missing)}"
@@ -95,7 +94,7 @@ def _hide_parameters(run, test, words):
 
 
 def by_group(things, group):
-    """Group -> the things that are in it, both in the order of their first occurrence."""
+    """Return group -> its things, both in the order of their first occurrence."""
     groups = {}
     for thing in things:
         groups.setdefault(group(thing), []).append(thing)
@@ -103,8 +102,8 @@ def by_group(things, group):
 
 
 def looped_by(word, things, group, ids, parameter="kind"):
-    """One item per group, and within it the test once per thing of the group, as argument
-    `word`.
+    """Make one item per group; it calls the test once per thing of the group, as
+    argument `word`.
     """
     groups = by_group(things, group)
 

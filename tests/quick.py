@@ -1,4 +1,4 @@
-"""`make quick`: what can be tried within a minute and a half, without servers."""
+"""`make quick`: the tests that run within a minute and a half, without servers."""
 
 from tests.lanes import TESTS
 
@@ -6,7 +6,7 @@ SERVERS = {"kafka", "redis_server", "system_redis", "chromium"}
 FOLDERS = [
     TESTS / name for name in ("browser", "chaos", "integration", "service/bench", "service/papers")
 ]
-"""Processes, and runs over data."""
+"""Folders whose tests start processes or run over data sets."""
 SLOW = [
     TESTS / f"{name}.py"
     for name in (
@@ -46,7 +46,7 @@ SLOW = [
         "test_zygote",
     )
 ]
-"""Files that take some seconds each, or start a server of their own."""
+"""Files that take some seconds each, or start their own server."""
 
 
 def is_quick(item):

@@ -8,8 +8,8 @@ from service.embedded.kafka import KafkaBroker, kafka_broker
 
 @contextmanager
 def shared_broker(folder):
-    """The first process that asks starts the broker in this folder, and stops it after the last one
-    has left. It is nobody's to kill: it has no pid.
+    """Share one broker. The first process starts it in this folder, and stops it after the last one
+    has left. No process may kill it: its pid is not shared.
     """
     folder.mkdir(exist_ok=True)
     bootstrap = folder / "bootstrap"
@@ -23,4 +23,4 @@ def shared_broker(folder):
                 bootstrap.write_text(broker.bootstrap)
         yield KafkaBroker(bootstrap.read_text())
         if started_here:
-            fcntl.flock(users, fcntl.LOCK_EX)  # granted when every other process has closed it
+            fcntl.flock(users, fcntl.LOCK_EX)  # granted once every other process closed it

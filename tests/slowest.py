@@ -1,4 +1,4 @@
-"""The slowest tests of a run, in `.pytest_cache/slowest.txt`."""
+"""Write the slowest tests of a run to `.pytest_cache/slowest.txt`."""
 
 from collections import Counter
 
@@ -13,7 +13,7 @@ def write_slowest(terminalreporter, config):
 
 
 def spent(stats):
-    """Seconds of each test, with those of the fixtures that it had to wait for."""
+    """Sum the seconds of each test, with those of the fixtures that it waited for."""
     seconds = Counter()
     for reports in stats.values():
         for report in reports:
@@ -23,5 +23,5 @@ def spent(stats):
 
 
 def table(seconds):
-    """One line per test, the slowest first."""
+    """Return one line per test, the slowest first."""
     return "".join(f"{spent:9.2f} s  {test}\n" for test, spent in seconds.most_common(COUNT))

@@ -1,4 +1,4 @@
-"""Rules of the house that a machine can check."""
+"""The rules of the house that a machine can check."""
 
 import ast
 import functools
@@ -34,7 +34,7 @@ def tree(path):
 
 
 def imported(path):
-    """Top names of all imports of a file, also of those within functions."""
+    """Yield the top-level names of all imports of a file, also of those within functions."""
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -101,8 +101,8 @@ TABLES = {
     "service/monitoring/metrics.py::Metrics.__init__": "declares each metric of the service once",
     "service/monitoring/model_metrics.py::QualityMetrics.__init__": "declares metrics of quality",
 }
-"""Functions that may be longer, `path::name` -> reason: each is a table of declarations, read line
-by line.
+"""Functions that may be longer, `path::name` -> reason: each is a table of declarations, which is
+read line by line.
 """
 
 
@@ -129,7 +129,7 @@ def test_lines_are_at_most_100_columns():
 def test_functions_are_at_most_40_lines():
     lengths = {key: node.end_lineno - node.lineno + 1 for key, node in own_functions()}
     long = {key: lines for key, lines in lengths.items() if lines > MOST_LINES_OF_A_FUNCTION}
-    assert not TABLES.keys() - long.keys(), "an exception that is not needed"
+    assert not TABLES.keys() - long.keys(), "remove from TABLES the functions that are short enough"
     rest = [f"{key}: {lines} lines" for key, lines in long.items() if key not in TABLES]
     report(
         rest,
@@ -167,7 +167,7 @@ def test_a_module_is_named_for_what_it_holds():
 
 
 def own_functions():
-    """Every function and method but kernels, each with its place `path::Class.name`."""
+    """Yield every function and method but kernels, each with its place `path::Class.name`."""
     for path in CODE:
         yield from functions_in(tree(path), f"{shown_path(path)}::")
 
@@ -181,7 +181,7 @@ def functions_in(node, place):
 
 
 def parameters(node):
-    """What a caller can give: `self` and `cls` are not counted."""
+    """Return what a caller can give: `self` and `cls` do not count."""
     arguments = node.args
     named = [
         *arguments.posonlyargs,
@@ -194,14 +194,12 @@ def parameters(node):
 
 
 def report(found, what):
-    """All that is found, in one message, by room."""
+    """Fail with all findings in one message."""
     assert not found, f"{len(found)} {what}:\n" + "\n".join(found)
 
 
 def test_tests_share_code_by_modules_named_for_it():
-    """Imports are absolute, nothing is found by a changed path, and no test file imports another
-    one.
-    """
+    """Imports are absolute, no test changes `sys.path`, and no test file imports another one."""
     wrong = []
     for path in sorted((ROOT / "tests").rglob("*.py")):
         for node in ast.walk(tree(path)):
@@ -214,7 +212,7 @@ def test_tests_share_code_by_modules_named_for_it():
 
 
 def names_a_test_file(node):
-    """A module named `test_…`, or a name of one that is taken from its folder."""
+    """Whether the import is of a module named `test_…`, or takes one from its folder."""
     names = [alias.name for alias in node.names]
     module = getattr(node, "module", "") or ""
     return any(part.startswith("test_") for name in (module, *names) for part in name.split("."))
@@ -246,8 +244,8 @@ def is_kernel(node):
     )
 
 
-def test_every_kind_is_on_the_page_and_the_page_is_as_it_is_made():
-    """`onepass learners --markdown > docs/learners.md` makes it anew."""
+def test_the_learners_page_is_up_to_date_and_has_every_kind():
+    """`onepass learners --markdown > docs/learners.md` writes the page."""
     assert page([describe(kind) for kind in KINDS], INTRODUCTION) + "\n" == (
         ROOT / "docs" / "learners.md"
     ).read_text(encoding="utf-8")
@@ -258,8 +256,8 @@ def test_every_kind_is_on_the_page_and_the_page_is_as_it_is_made():
         assert entry["when"].startswith("Choose it")
 
 
-def test_every_detector_is_on_the_page_with_its_parameters():
-    """The table of docs/drift.md, of which the rest is written by hand."""
+def test_the_drift_page_has_every_detector_with_its_parameters():
+    """Only this table of docs/drift.md is checked; the rest is written by hand."""
     lines = (ROOT / "docs" / "drift.md").read_text(encoding="utf-8").splitlines()
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
@@ -271,13 +269,13 @@ def test_every_detector_is_on_the_page_with_its_parameters():
     }
     assert told == {
         kind: ", ".join(
-            f"`{p['name']}` {shown(p['default'])}" for p in describe_detector(kind)["parameters"]
+            f"`{p['name']}` {show(p['default'])}" for p in describe_detector(kind)["parameters"]
         )
         for kind in DETECTORS
     }
 
 
-def shown(default):
+def show(default):
     return (
         str(default).lower()
         if isinstance(default, bool)

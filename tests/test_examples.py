@@ -1,4 +1,4 @@
-"""What a property is tried on depends on the seed of the run, and on nothing else."""
+"""The examples of a property depend on the seed of the run, and on nothing else."""
 
 import json
 import os
@@ -38,12 +38,12 @@ def test_that_writes_what_was_drawn():
 REFLOWED = PROPERTY.replace("test_property(number, real, word)", "test_renamed(number, real, word)")
 REFLOWED = REFLOWED.replace('["asked for"].append(', '["asked for"].append(\n        ')
 CONSTANTS = "import constants\n"
-"""A module of ours, where hypothesis looks for values that may be of interest."""
+"""Imports a local module in which hypothesis looks for interesting values."""
 
 
-def drawn(folder, text=PROPERTY, *options, **variables):
-    """What the properties of the text are tried on, in a process of their own that has the settings
-    of this project, and of its plugins those that its settings name.
+def draw_examples(folder, text=PROPERTY, *options, **variables):
+    """Return the examples of the text's properties, drawn in a new process that has the settings of
+    this project and only the plugins that those settings name.
     """
     folder.mkdir()
     (folder / "conftest.py").write_text(CONFTEST)
@@ -70,36 +70,36 @@ def drawn(folder, text=PROPERTY, *options, **variables):
 
 @pytest.fixture(scope="module")
 def usual(tmp_path_factory):
-    return drawn(tmp_path_factory.mktemp("usual") / "once")
+    return draw_examples(tmp_path_factory.mktemp("usual") / "once")
 
 
-def test_as_many_are_drawn_as_are_asked_for(usual):
+def test_a_property_gets_as_many_examples_as_it_asks_for(usual):
     assert {name: len(values) for name, values in usual.items()} == {
         "asked for": COUNT,
         "of the profile": 100,
     }
 
 
-def test_another_run_draws_the_same_also_where_hypothesis_has_a_profile_of_its_own(usual, tmp_path):
-    assert drawn(tmp_path / "once", CI="true") == usual
+def test_another_run_draws_the_same_examples_even_in_ci(usual, tmp_path):
+    assert draw_examples(tmp_path / "once", CI="true") == usual
 
 
-def test_neither_the_text_of_a_test_nor_a_constant_changes_what_is_drawn(usual, tmp_path):
-    assert drawn(tmp_path / "once", CONSTANTS + REFLOWED) == usual
+def test_examples_depend_neither_on_the_text_of_a_test_nor_on_constants(usual, tmp_path):
+    assert draw_examples(tmp_path / "once", CONSTANTS + REFLOWED) == usual
 
 
-def test_a_fresh_run_draws_others_and_many_times_as_many(usual, tmp_path):
+def test_a_fresh_run_draws_other_examples_and_many_more(usual, tmp_path):
     how = {"ONEPASS_PROPERTIES": "fresh", "CI": "true"}
-    fresh = drawn(tmp_path / "once", PROPERTY, "--hypothesis-seed=21", **how)
+    fresh = draw_examples(tmp_path / "once", PROPERTY, "--hypothesis-seed=21", **how)
     assert len(fresh["asked for"]) == TIMES * COUNT
     assert len(fresh["of the profile"]) == TIMES * 100
     assert len(set(fresh["asked for"]) - set(usual["asked for"])) > (TIMES - 1) * COUNT
     only = ("-k", "not bare")
-    again = drawn(tmp_path / "again", PROPERTY, "--hypothesis-seed=21", *only, **how)
-    assert again["asked for"] == fresh["asked for"], "what it has found can be found again"
+    again = draw_examples(tmp_path / "again", PROPERTY, "--hypothesis-seed=21", *only, **how)
+    assert again["asked for"] == fresh["asked for"], "the same seed draws the same examples"
 
 
-def test_the_part_of_make_chaos_takes_every_file_with_a_property(request):
+def test_make_chaos_runs_every_file_with_a_property(request):
     marked = {
         item.path.relative_to(ROOT / "tests").as_posix()
         for item in request.session.items
@@ -120,7 +120,7 @@ def test_the_part_of_make_chaos_takes_every_file_with_a_property(request):
     assert importing - {Path(__file__).name} <= files
 
 
-def test_the_part_of_make_chaos_says_its_seed_and_can_be_repeated(monkeypatch, capsys):
+def test_make_chaos_prints_its_seed_and_repeats_it(monkeypatch, capsys):
     ran = []
     monkeypatch.setattr(run, "passes", lambda *line: ran.append(line[:2]))
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""`make install` says what it does while it does it, and shows pip's words when it fails."""
+"""`make install` reports its progress, and shows pip's output when it fails."""
 
 import sys
 from itertools import count
@@ -21,7 +21,7 @@ def make_clock(step):
     return lambda: float(next(times))
 
 
-def test_progress_has_seconds_and_counts(capsys):
+def test_each_progress_line_has_seconds_and_counts(capsys):
     progress = install.Progress(clock=make_clock(3))
     assert progress.follow(PIP, 7) == PIP
     said = capsys.readouterr().out.splitlines()
@@ -30,17 +30,17 @@ def test_progress_has_seconds_and_counts(capsys):
     assert said[-1].endswith("3 packages found, installing them")
 
 
-def test_nothing_is_repeated_within_five_seconds(capsys):
+def test_progress_prints_at_most_once_in_five_seconds(capsys):
     install.Progress(clock=lambda: 0.0).follow(PIP, 7)
     assert len(capsys.readouterr().out.splitlines()) == 1
 
 
-def test_without_packages_nothing_is_said(capsys):
+def test_without_packages_nothing_is_printed(capsys):
     install.Progress().follow(["Installing collected packages: onepass\n"], 1)
     assert not capsys.readouterr().out
 
 
-def test_installed_packages_are_counted_from_those_that_were_there(capsys):
+def test_packages_that_were_already_installed_are_not_counted(capsys):
     waits = count()
 
     class End:
@@ -55,7 +55,7 @@ def test_installed_packages_are_counted_from_those_that_were_there(capsys):
     ]
 
 
-def test_a_failure_of_pip_is_shown_and_is_the_status(capsys):
+def test_a_failure_of_pip_is_shown_and_sets_the_status(capsys):
     with pytest.raises(SystemExit) as end:
         install.pip(
             install.Progress(), sys.executable, 1, "--no-index", "a-package-that-is-nowhere"

@@ -1,4 +1,4 @@
-"""Tests that share something run in one lane, whatever the number of lanes is."""
+"""Tests that share a kind or a file run in one lane, whatever the number of lanes."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ def item(name):
     return SimpleNamespace(nodeid=f"tests/{name}")
 
 
-def test_a_kind_is_a_group_in_the_learners_and_a_file_elsewhere():
+def test_learner_tests_are_grouped_by_kind_and_others_by_file():
     assert group("tests/learners/test_laws.py::test_a[pa1]") == "pa1"
     assert group("tests/learners/test_terms.py::test_b[pa1]") == "pa1"
     assert group("tests/learners/test_terms.py::test_b[k-perceptron]") == "k-perceptron"
@@ -32,7 +32,7 @@ def test_a_kind_is_a_group_in_the_learners_and_a_file_elsewhere():
     assert group("tests/test_lanes.py::test_e") == "tests/test_lanes.py"
 
 
-def test_no_test_is_lost_and_none_leaves_its_group():
+def test_the_order_keeps_every_test_within_its_group():
     items = [
         *(
             item(f"learners/test_{name}.py::test[{kind}]")
@@ -49,7 +49,7 @@ def test_no_test_is_lost_and_none_leaves_its_group():
     assert sum(one != other for one, other in pairwise(groups)) + 1 == len(set(groups))
 
 
-def test_groups_that_compute_lie_between_groups_that_wait():
+def test_computing_groups_alternate_with_waiting_groups():
     waiting = [item(f"service/test_{k}.py::test") for k in range(3)]
     computing = [item(f"learners/test_{k}.py::test") for k in range(3)]
     ordered = in_order([*computing, item("chaos/test_first.py::test"), *waiting])
@@ -64,7 +64,7 @@ def test_groups_that_compute_lie_between_groups_that_wait():
     ]
 
 
-def test_xdist_keeps_to_the_groups(tmp_path):
+def test_xdist_runs_each_group_in_one_lane(tmp_path):
     for name in "abcd":
         (tmp_path / f"test_{name}.py").write_text(FILE)
     (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_xdist_make_scheduler")
@@ -81,7 +81,7 @@ def test_xdist_keeps_to_the_groups(tmp_path):
     assert len({file for file, _ in pairs}) == len({(file, lane) for file, lane in pairs}) == 4
 
 
-def test_a_test_takes_as_long_as_its_phases_and_the_slowest_are_listed():
+def test_the_slowest_tests_are_listed_with_all_their_phases():
     report = SimpleNamespace(nodeid="tests/a.py::b[x@y]", when="call", duration=1.0)
     before = SimpleNamespace(nodeid="tests/a.py::b[x@y]", when="setup", duration=0.5)
     assert slowest.spent({"passed": [report], "": [before], "warnings": [object()]}) == {
@@ -93,15 +93,15 @@ def test_a_test_takes_as_long_as_its_phases_and_the_slowest_are_listed():
     assert len(lines) == slowest.COUNT
 
 
-def test_what_is_left_out_of_the_quick_run_is_there():
+def test_files_excluded_from_the_quick_run_exist():
     assert [path for path in [*quick.FOLDERS, *quick.SLOW] if not path.exists()] == []
 
 
-def test_what_needs_a_server_or_much_time_is_not_quick():
-    def taken(path, *fixtures):
+def test_tests_that_need_a_server_or_much_time_are_not_quick():
+    def counts_as_quick(path, *fixtures):
         return quick.is_quick(SimpleNamespace(path=TESTS / path, fixturenames=fixtures))
 
-    assert taken("learners/test_laws.py", "tmp_path")
-    assert not taken("learners/test_laws.py", "redis_server")
-    assert not taken("learners/test_budget.py")
-    assert not taken("chaos/test_page.py")
+    assert counts_as_quick("learners/test_laws.py", "tmp_path")
+    assert not counts_as_quick("learners/test_laws.py", "redis_server")
+    assert not counts_as_quick("learners/test_budget.py")
+    assert not counts_as_quick("chaos/test_page.py")

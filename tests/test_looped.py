@@ -1,4 +1,4 @@
-"""A test that loops runs every case, and says of which ones it failed."""
+"""A looped test runs every case, and names those that failed."""
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,7 @@ def test_each_combination_was_seen():
     assert len(SEEN) == 6
 
 
-def test_all_cases_run_and_those_that_failed_are_named():
+def test_all_cases_run_and_the_failed_ones_are_named():
     seen = []
 
     @looped("number", [1, 2, 3, 4], ids=["one", "two", "three", "four"])
@@ -46,7 +46,7 @@ def test_a_loop_over_nothing_is_refused():
         check_each([])
 
 
-def test_a_parameter_that_the_test_does_not_have_is_refused():
+def test_an_unknown_parameter_is_refused():
     with pytest.raises(AssertionError, match="has no parameter word"):
         looped("word", ["a"])(test_a_loop_over_nothing_is_refused)
 
@@ -58,18 +58,18 @@ WORDS = []
 @by_length
 @given(number=st.integers(0, 9))
 @examples(5)
-def test_one_item_takes_its_group_also_with_hypothesis(word, number):
+def test_one_item_runs_its_whole_group_even_with_hypothesis(word, number):
     WORDS.append(word)
     assert number < 10
 
 
-def test_a_loop_over_a_property_is_selected_as_one():
-    property_ = test_one_item_takes_its_group_also_with_hypothesis
+def test_a_looped_property_keeps_the_hypothesis_mark():
+    property_ = test_one_item_runs_its_whole_group_even_with_hypothesis
     assert "hypothesis" in {mark.name for mark in property_.pytestmark}
     assert not hasattr(looped("number", [1])(lambda number: number), "pytestmark")
 
 
-def test_every_thing_of_a_group_is_taken():
+def test_a_group_loops_over_all_its_things():
     WORDS.clear()
-    test_one_item_takes_its_group_also_with_hypothesis(length=1)
+    test_one_item_runs_its_whole_group_even_with_hypothesis(length=1)
     assert set(WORDS) == {"a", "b"}

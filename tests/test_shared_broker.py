@@ -1,4 +1,4 @@
-"""Every process of a run has the same broker, and it lives as long as one of them needs it."""
+"""All processes of a run share one broker, which lives as long as one of them needs it."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ with shared_broker(folder) as broker:
 """
 
 
-def test_the_first_starts_it_and_stops_it_after_the_last(tmp_path, monkeypatch):
+def test_the_first_process_starts_the_broker_and_stops_it_after_the_last(tmp_path, monkeypatch):
     folder, events = tmp_path / "kafka", []
 
     @contextmanager

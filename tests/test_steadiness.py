@@ -1,5 +1,5 @@
 """A test is as steady on a busy machine as on a quiet one: it compares no durations, and waits for
-conditions. What measures time is a benchmark.
+conditions. Only benchmarks measure time.
 """
 
 import ast
@@ -15,21 +15,22 @@ MEASURING = {
     "chaos/measuring.py": "figures for docs/reliability.md; `make chaos` compares them",
     "chaos/run.py": "how long a part took, for docs/reliability.md",
 }
-"""Files that may read a clock, and why. None of them compares what it has read with a limit that
-a slow machine may exceed."""
+"""Files that may read a clock, with the reason. None of them compares a reading with a limit that a
+slow machine may exceed.
+"""
 PAUSING = {
     "waiting.py": "polls",
     "chaos/proxy.py": "a slow network is what it makes",
     "chaos/test_soak.py": "looks for a minute at what an idle service costs, in `make chaos`",
 }
-"""Files that may pause for a time that is written down, and why."""
+"""Files that may pause for a fixed time, with the reason."""
 FILES = sorted(
     path for path in TESTS.rglob("*.py") if not any(bench in path.parents for bench in BENCHES)
 )
 
 
 def calls(path, wanted):
-    """Lines of the file that call such a function of a module."""
+    """Return the lines of the file that call a function of a module for which `wanted` is true."""
     return [
         f"{path.relative_to(TESTS)}:{node.lineno}: {ast.unparse(node)}"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
@@ -42,7 +43,9 @@ def reads_clock(call):
 
 
 def pauses(call):
-    """For a time of its own; `sleep(0)` lets others run, and a drawn time is part of a fault."""
+    """Whether the call sleeps for a fixed time: `sleep(0)` lets others run, and a drawn time is
+    part of a fault.
+    """
     return (
         call.func.attr == "sleep"
         and not (isinstance(call.args[0], ast.Constant) and call.args[0].value == 0)
@@ -64,7 +67,7 @@ def test_no_test_depends_on_how_fast_it_runs(wanted, allowed):
 
 
 @pytest.mark.parametrize("allowed", [MEASURING, PAUSING], ids=["clocks", "pauses"])
-def test_who_may_do_so_is_there(allowed):
+def test_exempted_files_exist(allowed):
     assert all((TESTS / name).exists() for name in allowed)
 
 

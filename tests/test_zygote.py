@@ -1,4 +1,4 @@
-"""The zygote forks processes of `onepass` and tells what became of them."""
+"""The zygote forks processes of `onepass` and reports how they ended."""
 
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -9,17 +9,17 @@ from tests.zygote import Fork, zygote
 THREADS = 8
 
 
-def test_several_threads_may_ask_for_one_status(tmp_path):
-    """A watcher asks while the test does; the system would tell it only once."""
+def test_several_threads_get_the_same_status(tmp_path):
+    """A watcher asks while the test does, but the system reports a status only once."""
     process = Fork(["learners"], tmp_path / "out", tmp_path / "err")
-    wait_for(lambda: zygote().status(process.pid) is not None, "it ends")
+    wait_for(lambda: zygote().status(process.pid) is not None, "the process ends")
     with ThreadPoolExecutor(THREADS) as threads:
         assert list(threads.map(zygote().status, [process.pid] * THREADS)) == [0] * THREADS
     assert process.ended() == 0
     assert "perceptron" in (tmp_path / "out").read_text()
 
 
-def test_a_kill_is_a_negative_status(tmp_path):
+def test_a_killed_process_has_a_negative_status(tmp_path):
     process = Fork(["demo", "--seconds", "600", "--port", "0"], tmp_path / "out", tmp_path / "err")
     process.signal(signal.SIGKILL)
     assert process.ended() == -signal.SIGKILL

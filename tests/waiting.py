@@ -3,12 +3,12 @@
 import time
 
 HANG_SECONDS = 60
-"""No shorter wait: on a busy machine, what takes a second may take ten."""
+"""Seconds; no wait is shorter: on a busy machine a step of one second may take ten."""
 POLL_SECONDS = 0.01
 
 
 def wait_for(condition, what, seconds=HANG_SECONDS):
-    """Poll until the condition gives something true, and return that."""
+    """Poll until the condition returns a true value, and return that value."""
     assert seconds >= HANG_SECONDS, "a shorter deadline would compare durations"
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

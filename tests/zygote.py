@@ -1,11 +1,11 @@
 """`onepass` as its users run it, but started within milliseconds.
 
-A zygote is a process that has `onepass` imported and its kernels loaded, and forks one process per
+A zygote is a process that has imported `onepass` and loaded its kernels. It forks one process per
 command line.
 
-A start then costs milliseconds instead of seconds, so hundreds of kills fit into minutes. What runs
-in the fork is the command as users have it, `service.__main__.main`; it is a process of its own,
-killed, stopped and reaped as any other.
+A start then costs milliseconds instead of seconds, so hundreds of kills fit into minutes. The fork
+runs the same command as users do, `service.__main__.main`; it is a normal process, which is killed,
+stopped and reaped like any other.
 """
 
 import atexit
@@ -44,11 +44,11 @@ LATER = (
     "uvicorn.loops.auto",
     "uvicorn.loops.uvloop",
 )
-"""What a running service imports by and by; another user may not be able to read them."""
+"""Modules that a running service imports later; another user may not be able to read them."""
 
 
 class Zygote:
-    """The side of the tests: asks for forks and for what became of them, from any thread."""
+    """The tests' end of the zygote: asks it for forks and for their statuses, from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -62,15 +62,17 @@ class Zygote:
         atexit.register(self.close)
 
     def fork(self, arguments, output, errors, failpoint="", **world):
-        """The pid of a new `onepass ARGUMENTS`; `user` is who runs it, `cgroup` the control group
-        it joins.
+        """Start `onepass ARGUMENTS` and return its pid; `user` runs it, `cgroup` is the control
+        group it joins.
         """
         question = {"run": list(map(str, arguments)), "output": str(output), "errors": str(errors)}
         question |= {"failpoint": failpoint, "variables": environment()}
         return self._ask({**question, **world})
 
     def status(self, pid):
-        """None while it runs, then its exit status, negative for the signal that ended it."""
+        """Return None while the process runs, then its exit status, negative for the signal that
+        ended it.
+        """
         return self._ask({"status": pid})
 
     def close(self):
@@ -86,7 +88,7 @@ class Zygote:
 
 
 zygote = functools.cache(Zygote)
-"""The one of this process; started when it is first asked."""
+"""Return this process's zygote; the first call starts it."""
 
 TESTS_OWN = tuple(
     f"ONEPASS_{name}" for name in ("CHAOS", "MEASURED", "ENDURANCE", "SCREENSHOTS", "PROPERTIES")
@@ -94,12 +96,14 @@ TESTS_OWN = tuple(
 
 
 def environment():
-    """For a process of `onepass`, which refuses variables of its prefix that are no settings."""
+    """Return the environment of a process of `onepass`, which refuses variables of its prefix that
+    are not settings.
+    """
     return {name: value for name, value in os.environ.items() if name not in TESTS_OWN}
 
 
 START_SECONDS = 150
-"""Kernels may have to be compiled first, on a busy machine."""
+"""Seconds; on a busy machine kernels may have to be compiled first."""
 
 
 class Fork:
@@ -112,7 +116,7 @@ class Fork:
 
     @property
     def status(self):
-        """None while it runs, then the exit status, negative for a signal."""
+        """None while the process runs, then its exit status, negative for a signal."""
         if self._status is None:
             self._status = zygote().status(self.pid)
         return self._status
@@ -122,13 +126,13 @@ class Fork:
             os.kill(self.pid, number)
 
     def ended(self):
-        """Wait for the end; the exit status."""
+        """Wait for the end and return the exit status."""
         wait_for(lambda: self.status is not None, f"onepass {self._line} ends", START_SECONDS)
         return self.status
 
 
 def _serve():
-    """Answer until the tests close our input; then end what is left."""
+    """Answer until the tests close stdin; then kill the processes that still run."""
     running, ended = set(), {}
     for line in sys.stdin:
         question = json.loads(line)
@@ -137,7 +141,7 @@ def _serve():
             if pid == 0:
                 _become(**question)
             running.add(pid)
-            ended.pop(pid, None)  # of an earlier process with this number
+            ended.pop(pid, None)  # an earlier process may have had this pid
             answer = pid
         else:
             answer = _status(question["status"], running, ended)
@@ -148,7 +152,9 @@ def _serve():
 
 
 def _status(asked, running, ended):
-    """Asked as often as one likes: the system tells it only once, and two threads may want it."""
+    """Return the status, as often as asked: the system reports it only once, and two threads may
+    want it.
+    """
     if asked in running:
         pid, status = os.waitpid(asked, os.WNOHANG)
         if pid:

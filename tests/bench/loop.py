@@ -1,5 +1,5 @@
-"""`make bench`: what an event costs in each part of the loop, on this machine; medians of
-interleaved runs.
+"""`make bench`: events per second in each part of the loop, on this machine: medians of interleaved
+runs.
 """
 
 import json
@@ -63,7 +63,7 @@ def main():
         sink.append([Entry(line) for line in lines])
         sink.close()
         number = iter(range(10**6))
-        jobs["redis stream to checkpoint"] = lambda: whole(server.url, f"run-{next(number)}")
+        jobs["redis stream to checkpoint"] = lambda: run_worker(server.url, f"run-{next(number)}")
         times = {name: [] for name in jobs}
         for _ in range(ROUNDS):
             for name, job in jobs.items():
@@ -80,7 +80,7 @@ def main():
     )
 
 
-def whole(url, name):
+def run_worker(url, name):
     decoder = Decoder(FEATURES, LABEL, Limits())
     model = Model(make({"kind": "scaled", "base": "pa1"}), FEATURES, LABEL, decoder)
     parts = Parts(

@@ -1,5 +1,5 @@
-"""Carvalho & Cohen's headline on real text: F1 of MBW and its rivals on movie reviews, one pass,
-5-fold, ten orders.
+"""F1 of MBW and its rivals on movie reviews: Carvalho & Cohen's main result, one pass, 5-fold, ten
+orders.
 
 Needs ONEPASS_DATA; `make papers` runs it. Word counts, no scaling; PA-II with their γ = 0.1, i.e. C
 = 5.
@@ -27,7 +27,7 @@ def main():
     X = batch(rows).validate(decoder.slots.dim)
     y = np.array([1.0 if row.label == "pos" else -1.0 for row in rows])
     fold = np.empty(y.size, int)
-    for label in (1.0, -1.0):  # as many of each class in every fold
+    for label in (1.0, -1.0):  # every fold has equally many rows of each class
         places = np.flatnonzero(y == label)
         fold[places] = np.arange(places.size) % FOLDS
     for spec in LEARNERS:
@@ -45,13 +45,13 @@ def main():
 def f1(learner, dim, X, y, held_out, seed):
     order = np.random.default_rng(seed).permutation(np.flatnonzero(~held_out))
     state = learner.init(dim)
-    learner.learn(state, taken(X, order), y[order])
+    learner.learn(state, reorder(X, order), y[order])
     places = np.flatnonzero(held_out)
-    return report(y[places], learner.scores(state, taken(X, places))).f1
+    return report(y[places], learner.scores(state, reorder(X, places))).f1
 
 
-def taken(X, places):
-    """Rows in another order."""
+def reorder(X, places):
+    """Return the rows of these places, in this order."""
     parts = [X.rows(place, place + 1) for place in places]
     return type(X).from_rows([(part.indices.tolist(), part.values.tolist()) for part in parts])
 

@@ -1,4 +1,4 @@
-"""A real browser: Chromium without a window."""
+"""A real browser: headless Chromium."""
 
 import os
 import shutil
@@ -10,12 +10,12 @@ from service.api.views import PAGE
 from tests.waiting import HANG_SECONDS
 
 PATIENCE = 1000 * HANG_SECONDS
-"""Milliseconds that anything may take; longer is a hang."""
+"""Milliseconds that any step may take; longer is a hang."""
 expect.set_options(timeout=PATIENCE)
 
 
-def executable():
-    """Where Chromium is; without it the tests are skipped, but not in CI."""
+def find_chromium():
+    """Return the path of Chromium. Without it the tests are skipped; in CI they fail."""
     found = (
         shutil.which("chromium")
         or shutil.which("chromium-browser")
@@ -30,12 +30,12 @@ def executable():
 
 @pytest.fixture(scope="module")
 def chromium():
-    """Of one module: while it is open, this thread has a running event loop, which other tests make
-    for themselves.
+    """One browser per module: while it is open, this thread has a running event loop, and other
+    tests start their own.
     """
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=executable(), args=["--no-sandbox"], timeout=PATIENCE
+            executable_path=find_chromium(), args=["--no-sandbox"], timeout=PATIENCE
         )
         yield browser
         browser.close()
@@ -48,7 +48,7 @@ def new_context(browser, **options):
 
 
 class Visit:
-    """One window's pages, and what went wrong or abroad in them."""
+    """The pages of one browser context, with their faults and the URLs that they requested."""
 
     def __init__(self, context):
         self._context = context
@@ -63,8 +63,7 @@ class Visit:
         return page
 
     def _noted(self, message):
-        # A refused request is told on the console by the browser itself; that is no fault of the
-        # page.
+        # The browser itself reports a refused request on the console; that is no fault of the page.
         if message.type in {"error", "warning"} and "Failed to load resource" not in message.text:
             self.faults.append(message.text)
 
@@ -78,7 +77,7 @@ def visit(chromium):
 
 @pytest.fixture(scope="module")
 def shell(chromium):
-    """The page alone, with no service behind it: for what it says of numbers that are put to it."""
+    """The page alone, without a service: the tests call its functions with their own numbers."""
     context = new_context(chromium)
     page = context.new_page()
     page.route(

@@ -1,15 +1,15 @@
-"""The panels of a Grafana dashboard as a page: its own layout, queries, units and colours, and what
-Prometheus answers. Grafana itself is not needed.
+"""Draw the panels of a Grafana dashboard as a web page, from its layout, queries, units and colours
+and from what Prometheus answers. Grafana itself is not needed.
 """
 
 import math
 from html import escape
 from typing import NamedTuple
 
-from tests.integration.scraped_demo import chosen
+from tests.integration.scraped_demo import fill_variables
 
 COLUMNS, CELL_WIDTH, CELL_HEIGHT = 24, 46, 30
-"""Of Grafana's grid, the last two in pixels."""
+"""Columns of Grafana's grid; width and height of a cell in pixels."""
 PALETTE = ("#73bf69", "#f2cc0c", "#8ab8ff", "#ff780a", "#f2495c", "#5794f2", "#b877d9", "#fade2a")
 COLOURS = {
     "green": "#73bf69",
@@ -44,9 +44,9 @@ class Series(NamedTuple):
 
 
 def ask(target, prometheus, demo, span):
-    """The series of one query, now or over the time that is shown."""
+    """Yield the series of one query, at the end of the span or over all of it."""
     start, end = span
-    expr = chosen(target["expr"], demo)
+    expr = fill_variables(target["expr"], demo)
     if target["instant"]:
         found = prometheus.ask("query", query=expr, time=end)["result"]
     else:
@@ -63,7 +63,7 @@ def ask(target, prometheus, demo, span):
 
 
 def draw_board(board, prometheus, demo, span, most_rows=1000):
-    """The HTML of a dashboard down to a row of its grid."""
+    """Return the HTML of a dashboard, without the panels that begin below `most_rows`."""
     panels = [panel for panel in board["panels"] if panel["gridPos"]["y"] < most_rows]
     bottom = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in panels)
     drawn = "".join(_panel(panel, prometheus, demo, span) for panel in panels)
@@ -144,7 +144,7 @@ def _lines(panel, series, span):
 
 
 def _style(panel, one, number):
-    """The colour of a series, and whether its line is dashed."""
+    """Return the colour of a series, and whether its line is dashed."""
     colour, dashed = PALETTE[number % len(PALETTE)], False
     for override in panel["fieldConfig"]["overrides"]:
         if override["matcher"] == {"id": "byFrameRefID", "options": one.ref}:
@@ -165,7 +165,7 @@ def _threshold(panel, value):
 
 
 def _text(panel, value):
-    """A value in the unit of its panel, or the words that the panel has for it."""
+    """Return the value in its panel's unit, or the text that the panel maps it to."""
     given = _defaults(panel)
     for mapping in given.get("mappings", []):
         if found := mapping["options"].get(f"{value:g}"):

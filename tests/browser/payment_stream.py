@@ -1,4 +1,4 @@
-"""Events put into the stream that the page's learner reads."""
+"""Append events to the stream that the page's learner reads."""
 
 from service.sources import open_sink
 from service.sources.base import Entry

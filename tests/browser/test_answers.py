@@ -1,4 +1,4 @@
-"""The first screen in words: what it says of a status, as a function of that status."""
+"""The three answers of the first screen, each as a function of /status."""
 
 import time
 
@@ -92,13 +92,13 @@ CHANGED = [
 
 
 @looped(("told", "mood", "word", "sentence"), CHANGED)
-def test_an_alarm_of_lately_is_news(shell, told, mood, word, sentence):
+def test_a_recent_alarm_is_shown_as_a_change(shell, told, mood, word, sentence):
     said = shell.evaluate("didChange", told)
     assert said[:2] == [mood, word]
     assert sentence in said[2]
 
 
-def test_on_a_fast_stream_an_alarm_is_news_for_a_minute(shell):
+def test_on_a_fast_stream_an_alarm_is_shown_for_a_minute(shell):
     assert (
         shell.evaluate("didChange", status(events=10**7, alarms=[alarm(10, at=time.time() - 5)]))[1]
         == "Changed"
@@ -111,7 +111,7 @@ def test_on_a_fast_stream_an_alarm_is_news_for_a_minute(shell):
     )
 
 
-def risen(*events_and_sizes):
+def make_alarms(*events_and_sizes):
     return [
         alarm(event, detector=detector, size=size) for event, detector, size in events_and_sizes
     ]
@@ -146,12 +146,12 @@ TOGETHER = [
 
 
 @looped(("alarms", "sentence"), TOGETHER)
-def test_detectors_that_find_the_same_change_tell_of_one(shell, alarms, sentence):
-    assert sentence in shell.evaluate("didChange", status(alarms=risen(*alarms)))[2]
+def test_alarms_of_one_change_are_shown_as_one(shell, alarms, sentence):
+    assert sentence in shell.evaluate("didChange", status(alarms=make_alarms(*alarms)))[2]
 
 
-def test_what_moved_between_two_alarms_does_not_part_them(shell):
-    first, second = risen((19_000, "adwin", 0.58), (19_161, "ddm", 0.01))
+def test_a_moved_input_between_two_alarms_does_not_separate_them(shell):
+    first, second = make_alarms((19_000, "adwin", 0.58), (19_161, "ddm", 0.01))
     told = status(alarms=[first, alarm(19_050, "moved", "temp", "inputs"), second])
     assert "error rose by 0.58 (adwin, ddm)" in shell.evaluate("didChange", told)[2]
 
@@ -179,7 +179,7 @@ WHY = [
 
 
 @looped(("told", "word"), WHY)
-def test_what_moved_with_the_alarm_says_why(shell, told, word):
+def test_series_that_moved_with_the_alarm_name_the_cause(shell, told, word):
     said = shell.evaluate("(told) => whySo(told, ['amount', 'hour'], null)", told)
     assert said[1] == word
 
@@ -252,7 +252,7 @@ SENTENCES = [
 
 
 @looped(("told", "word", "sentence"), SENTENCES)
-def test_why_says_no_more_than_is_known(shell, told, word, sentence):
+def test_the_explanation_claims_only_what_is_known(shell, told, word, sentence):
     assert shell.evaluate("(told) => whySo(told, ['bias', 'hour'], null)", told)[1:] == [
         word,
         sentence,
@@ -302,7 +302,7 @@ def test_a_stored_row_is_named_by_its_largest_values(shell, row, words):
 @pytest.mark.parametrize(
     ("exact", "last"), [(True, "score"), (False, "score, by votes: the rows only show a tendency")]
 )
-def test_a_score_as_a_sum_of_stored_rows(shell, exact, last):
+def test_a_score_is_shown_as_a_sum_of_stored_rows(shell, exact, last):
     omitted = {"count": 1, "contribution": 0.25}
     parts = {
         "support": [STORED | {"features": FEATURES[:1]}],
@@ -334,7 +334,7 @@ def test_a_score_as_a_sum_of_stored_rows(shell, exact, last):
         ([alarm(19_000, "moved", "temp", "labels")], "steady"),
     ],
 )
-def test_a_feature_that_moved_of_late_is_not_steady(shell, alarms, words):
+def test_a_recently_moved_feature_is_not_called_steady(shell, alarms, words):
     drawn = (
         "(told) => { showDrift(told); return"
         " at('features-moved').querySelector('td:last-child').textContent; }"
@@ -343,7 +343,7 @@ def test_a_feature_that_moved_of_late_is_not_steady(shell, alarms, words):
     assert shell.evaluate(drawn, told) == words
 
 
-def test_the_list_has_changes_for_the_better_under_a_fitting_head(shell):
+def test_improvements_are_listed_among_the_changes(shell):
     drawn = "(told) => { showDrift(told); return at('marks').textContent; }"
     text = shell.evaluate(drawn, status(alarms=[alarm(19_000, "better")], detectors=[]))
     assert text.split("\n")[1].strip() == "Changes found, the newest first"
@@ -369,7 +369,7 @@ def all_numbers(events):
     return counted | {"checkpoint": {"generation": 0, "age_seconds": None}, "quality": quality}
 
 
-def test_of_no_events_there_is_no_error(shell):
+def test_without_events_no_error_is_shown(shell):
     told = shell.evaluate(NUMBERS, all_numbers(0))
     assert {told["shown"]["error, last 1,000"], told["shown"]["error, all"]} == {"–"}
     assert told["shown"]["events learned"] == "0"
@@ -380,14 +380,14 @@ def test_of_no_events_there_is_no_error(shell):
 MEANING = {"majority": "always the most frequent label so far", "no change": "the last label again"}
 
 
-def test_the_baselines_have_the_names_of_the_documentation(shell):
+def test_baselines_are_named_as_in_the_documentation(shell):
     told = shell.evaluate(NUMBERS, all_numbers(20))
     assert dict(told["meanings"]) == {
         f"baseline, {name}": meaning for name, meaning in MEANING.items()
     }
 
 
-def test_a_long_name_does_not_fill_the_first_screen(shell):
+def test_a_long_name_is_cut_on_the_first_screen(shell):
     long = "x" * 500
     for asked in (
         "whySo(told, [long], null)",

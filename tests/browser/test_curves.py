@@ -1,4 +1,4 @@
-"""The curves of the page: the differences of counts, and a picture of whatever there is."""
+"""The page's curves: the differences of counts, and a picture for every history."""
 
 import math
 import random
@@ -24,8 +24,8 @@ def life(seed, points, step, first=0):
 
 
 def since(points, n, column):
-    """The error over the last 1,000 events before point n, or since the point before; None where
-    that is not known.
+    """Return the error over the last 1,000 events before point n, or since the point before it;
+    None where that is not known.
     """
     step = points[1][0] - points[0][0] if len(points) > 1 else 0
     known = ([(0, 0, 0, 0)] if points[0][0] <= max(1000, step) else []) + points[:n]
@@ -47,7 +47,7 @@ def since(points, n, column):
     ],
     ids=["one", "few", "begin", "long since", "thinned", "odd"],
 )
-def test_every_point_is_the_error_of_the_events_before_it(shell, points):
+def test_each_point_is_the_error_of_the_events_before_it(shell, points):
     curves = shell.evaluate("curvesOf", history(points))
     assert curves["events"][-1] == points[-1][0]
     shown = points[len(points) - len(curves["events"]) :]
@@ -74,7 +74,7 @@ DRAW = """([points, alarms, width]) => {
 @looped(
     "points", [life(1, 1, 200), life(2, 2, 200), life(3, 256, 200, 10**9)], ids=["1", "2", "256"]
 )
-def test_the_picture_has_no_number_that_is_none(shell, points, width):
+def test_the_picture_has_no_nan_and_no_infinity(shell, points, width):
     alarms = [
         {
             "event": points[-1][0] - 100,
@@ -93,7 +93,7 @@ def test_the_picture_has_no_number_that_is_none(shell, points, width):
     assert picture.count('class="drift') == 3
 
 
-def test_marks_outside_of_what_is_shown_are_left_out(shell):
+def test_alarms_outside_the_shown_range_are_left_out(shell):
     alarms = [{"event": 5, "change": "worse", "series": "error", "detector": "adwin", "size": 0.2}]
     picture = shell.evaluate(DRAW, [history(life(4, 256, 200, 80_000)), alarms, 700])
     assert 'class="drift' not in picture
@@ -114,7 +114,7 @@ chart(curves, [], 700, null).picture.getAttribute("aria-label")];
 }"""
 
 
-def test_the_baselines_are_named_and_explained_wherever_they_are_told(shell):
+def test_legend_table_and_label_name_and_explain_the_baselines(shell):
     legend, heads, label = shell.evaluate(NAMED, [history(life(3, 40, 200))])
     meaning = {
         "majority": "always the most frequent label so far",

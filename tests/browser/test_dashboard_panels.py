@@ -1,6 +1,6 @@
-"""Every panel of the Grafana dashboards, drawn in a browser from what a real Prometheus answers.
+"""Draw every panel of the Grafana dashboards in a browser, from the answers of a real Prometheus.
 
-`ONEPASS_SCREENSHOTS=docs pytest tests/browser/test_dashboard_panels.py` keeps the picture of the
+`ONEPASS_SCREENSHOTS=docs pytest tests/browser/test_dashboard_panels.py` writes the picture of the
 documentation.
 """
 
@@ -18,22 +18,22 @@ from tests.waiting import wait_for
 
 PICTURES = os.environ.get("ONEPASS_SCREENSHOTS")
 EVENTS = 25_000
-"""The rule of the demo's stream changes after 10,000 and 20,000."""
+"""Events; the rule of the demo's stream changes after 10,000 and after 20,000."""
 FIRST_ROWS = 15
-"""Of the grid, on the picture."""
+"""Rows of the grid that the picture shows."""
 SIZE = {"width": 1130, "height": 480}
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory):
+def watched_demo(tmp_path_factory):
     with scraped_demo(tmp_path_factory.mktemp("prometheus")) as (prometheus, demo):
         began = time.time()
         wait_for(lambda: demo.events() >= EVENTS, "two drifts")
         yield prometheus, demo, began
 
 
-def test_every_panel_is_drawn(chromium, seen):
-    prometheus, demo, began = seen
+def test_every_panel_is_drawn(chromium, watched_demo):
+    prometheus, demo, began = watched_demo
     context = new_context(chromium, viewport=SIZE)
     visit = Visit(context)
     page = visit.tab()

@@ -1,7 +1,7 @@
-"""The page of a running demo: whoever opens it sees the counts grow, the planted drift, and why a
-prediction is so.
+"""The page of a running demo shows growing counts, the planted drift and the reasons of a
+prediction.
 
-`ONEPASS_SCREENSHOTS=docs pytest tests/browser/test_demo.py` keeps the pictures of the
+`ONEPASS_SCREENSHOTS=docs pytest tests/browser/test_demo.py` writes the pictures of the
 documentation.
 """
 
@@ -34,7 +34,7 @@ def demo(tmp_path_factory):
         running.answers("/readyz", 200)
         told = running.get("/status")[1]
         missing = [name for name in ("quality", "drift", "last_rejects") if name not in told]
-        assert not missing, f"/status does not tell {missing}"
+        assert not missing, f"/status lacks {missing}"
         assert running.get("/history")[0] == 200, "there is no GET /history"
         yield running
     finally:
@@ -43,8 +43,8 @@ def demo(tmp_path_factory):
 
 @pytest.fixture
 def window(chromium):
-    """A window of that size and colour scheme; at its end, that nothing went wrong or
-    abroad in it.
+    """`window(home, size, scheme)` opens the page. At the end, no page may have had a fault or
+    asked another host.
     """
     opened = []
 
@@ -66,15 +66,15 @@ def window(chromium):
         assert all(url.startswith(home) for url in visit.asked)
 
 
-def learned(page):
+def read_learned(page):
     number = (
         page.locator("#numbers div").filter(has_text="events learned").locator("dd").inner_text()
     )
     return int(number.replace(",", ""))
 
 
-def until(page, condition, what):
-    """The page is looked at, not the service: what is not shown does not count."""
+def wait_until(page, condition, what):
+    """Wait for a condition of the page, not of the service: only what is shown counts."""
     wait_for(lambda: condition() or page.wait_for_timeout(100), what, SHOWN_SECONDS)
 
 
@@ -83,15 +83,15 @@ def keep(page, name, **how):
         page.screenshot(path=Path(PICTURES) / f"page-{name}.png", **how)
 
 
-def marked(page):
-    """Events of the marks that say that the error rose."""
+def read_marks(page):
+    """Return the events at which the chart marks a risen error."""
     titles = page.locator("#chart .drift.worse title").all_text_contents()
     return [int(re.match("event ([0-9,]+):", title)[1].replace(",", "")) for title in titles]
 
 
-def planted(event):
-    """Soon after a change of the rule; which one is shown depends on how long kernels were compiled
-    before.
+def follows_a_planted_drift(event):
+    """Whether the event is soon after a change of the rule. Which change is shown depends on how
+    long the kernels were compiled before.
     """
     return event >= DRIFT_EVERY and event % DRIFT_EVERY <= 1000
 
@@ -102,13 +102,13 @@ def overflow(page):
     )
 
 
-def test_it_shows_growth_drift_and_an_explanation(demo, window):
+def test_the_page_shows_growth_drift_and_an_explanation(demo, window):
     page = window(demo.home)
-    first = learned(page)
-    until(page, lambda: learned(page) > first + 2000, "growing counts")
+    first = read_learned(page)
+    wait_until(page, lambda: read_learned(page) > first + 2000, "growing counts")
     expect(page.locator("#chart svg")).to_be_visible()
     points = int(page.locator("#chart svg").get_attribute("data-points"))
-    until(
+    wait_until(
         page,
         lambda: int(page.locator("#chart svg").get_attribute("data-points")) > points,
         "growing curves",
@@ -118,7 +118,11 @@ def test_it_shows_growth_drift_and_an_explanation(demo, window):
             f"a curve of {name}"
         )
 
-    until(page, lambda: any(map(planted, marked(page))), "a mark after a planted drift")
+    wait_until(
+        page,
+        lambda: any(map(follows_a_planted_drift, read_marks(page))),
+        "a mark after a planted drift",
+    )
     expect(page.locator("#alarms")).to_contain_text("error rose by")
     expect(page.locator("#alarms")).to_contain_text("position")
     expect(page.locator("#changed-word")).to_contain_text("Changed")
@@ -130,15 +134,17 @@ def test_it_shows_growth_drift_and_an_explanation(demo, window):
     expect(page.locator("#explained")).to_contain_text("country=br")
     expect(page.locator("#weights")).to_contain_text("change in")
     if PICTURES:
-        until(page, lambda: learned(page) > 4.7 * DRIFT_EVERY, "some drifts, for the picture")
+        wait_until(
+            page, lambda: read_learned(page) > 4.7 * DRIFT_EVERY, "some drifts, for the picture"
+        )
     keep(page, "light", full_page=True, clip={"x": 0, "y": 0, "width": 1100, "height": 1200})
 
 
 @pytest.mark.parametrize("shown", ["Quality", "Drift", "Classes"])
-def test_the_numbers_are_there(demo, window, shown):
+def test_each_card_shows_its_numbers(demo, window, shown):
     page = window(demo.home)
     card = page.locator(".card").filter(has=page.get_by_role("heading", name=shown, exact=True))
-    until(page, lambda: learned(page) > 1000, "events")
+    wait_until(page, lambda: read_learned(page) > 1000, "events")
     rows = {
         "Quality": [
             "baseline, majority",
@@ -229,7 +235,7 @@ def tab_to(page, wanted):
     raise AssertionError(f"Tab does not lead to {wanted}")
 
 
-def test_a_keyboard_is_enough(demo, window):
+def test_the_page_works_by_keyboard_alone(demo, window):
     page = window(demo.home)
     expect(page.locator("#chart svg")).to_be_visible()
     tab_to(page, "latest")
@@ -256,9 +262,9 @@ HIDE = """(hidden) => {
 }"""
 
 
-def test_a_hidden_tab_does_not_ask(demo, window):
+def test_a_hidden_tab_sends_no_requests(demo, window):
     page = window(demo.home, clock=True)
-    until(page, lambda: learned(page) > 0, "events")
+    wait_until(page, lambda: read_learned(page) > 0, "events")
     asked, answered = [], []
 
     def ask(request):
@@ -270,9 +276,9 @@ def test_a_hidden_tab_does_not_ask(demo, window):
     page.on("request", ask)
     page.on("requestfinished", answer)
     page.on("requestfailed", answer)
-    until(page, lambda: answered, "an answer")
+    wait_until(page, lambda: answered, "an answer")
     page.evaluate(HIDE, arg=True)
-    until(page, lambda: set(asked) <= set(answered), "what was under way comes to its end")
+    wait_until(page, lambda: set(asked) <= set(answered), "open requests end")
     asked.clear()
     page.clock.run_for(60_000)
     assert asked == []
@@ -281,4 +287,4 @@ def test_a_hidden_tab_does_not_ask(demo, window):
     def names():
         return {one.url.rsplit("/", 1)[1].partition("?")[0] for one in asked}
 
-    until(page, lambda: names() == {"status", "history", "weights"}, "it asks again")
+    wait_until(page, lambda: names() == {"status", "history", "weights"}, "the page asks again")

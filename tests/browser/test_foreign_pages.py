@@ -1,5 +1,5 @@
-"""A page of another site in a real browser: it can neither post to a service without keys nor read
-it.
+"""A page of another site, in a real browser: it can neither post to a service without keys nor read
+from it.
 """
 
 import json
@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 from redis import Redis
 
-from tests.browser.conftest import PATIENCE, executable, new_context
+from tests.browser.conftest import PATIENCE, find_chromium, new_context
 from tests.integration.processes import running, write_config
 
 EVENT = json.dumps({"features": {"amount": 1}, "label": "fraud"})
@@ -37,7 +37,7 @@ FORM = """([url, body]) => {
 
 
 class Elsewhere(BaseHTTPRequestHandler):
-    """A page of somebody else."""
+    """The server of another site."""
 
     def do_GET(self):
         self.send_response(200)
@@ -62,20 +62,18 @@ def elsewhere():
 
 @pytest.fixture(scope="module")
 def tab():
-    """A browser for which evil.test is this machine, as after a rebinding."""
+    """A page of a browser that resolves evil.test to this machine, as after DNS rebinding."""
     flags = ["--no-sandbox", "--host-resolver-rules=MAP evil.test 127.0.0.1"]
-    flags.append("--disable-features=LocalNetworkAccessChecks")  # which not every browser has
+    flags.append("--disable-features=LocalNetworkAccessChecks")  # some browsers lack this check
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=executable(), args=flags, timeout=PATIENCE
+            executable_path=find_chromium(), args=flags, timeout=PATIENCE
         )
         yield new_context(browser).new_page()
         browser.close()
 
 
-def test_a_page_of_another_site_writes_nothing_and_reads_nothing(
-    tab, elsewhere, redis_url, tmp_path
-):
+def test_a_page_of_another_site_can_neither_write_nor_read(tab, elsewhere, redis_url, tmp_path):
     config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url)
     with Redis.from_url(redis_url) as redis, running("run", config) as process:
         process.answers("/readyz", 200)
@@ -89,7 +87,7 @@ def test_a_page_of_another_site_writes_nothing_and_reads_nothing(
             assert "cross_site" in tab.content()
         assert redis.xlen("payments") == 0
 
-        # A page that came from its own server; from here on its name leads to the service.
+        # The page came from its own server; from here on its name resolves to the service.
         page = f"http://evil.test:{process.port}/"
         tab.route(
             page, lambda route: route.fulfill(body="<title>evil</title>", content_type="text/html")
@@ -109,4 +107,4 @@ def test_a_page_of_another_site_writes_nothing_and_reads_nothing(
 
         tab.goto(f"http://{service}/")
         tab.evaluate(ATTACK, ["/events", "application/json", EVENT])
-        assert redis.xlen("payments") == 1, "its own page writes"
+        assert redis.xlen("payments") == 1, "the service's own page can write"

@@ -1,6 +1,4 @@
-"""The page when things are not as they should be: no events, hostile names, a service that goes
-away, other roles.
-"""
+"""The page in bad conditions: no events, hostile names, a service that stops, other roles."""
 
 import json
 import signal
@@ -15,10 +13,10 @@ from tests.integration.processes import START_SECONDS, free_port, running, write
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 
 
-def check_told(process):
-    """What the page is to show is there to be asked for."""
+def check_data_is_served(process):
+    """The service answers with all the data that the page shows."""
     assert {"quality", "drift", "last_rejects"} <= process.get("/status")[1].keys(), (
-        "/status does not tell all"
+        "/status lacks a part"
     )
     assert process.get("/history")[0] == 200, "there is no GET /history"
 
@@ -29,12 +27,12 @@ def overflow(page):
     )
 
 
-def test_without_events_it_says_so(visit, redis_url, tmp_path):
+def test_without_events_the_page_says_so(visit, redis_url, tmp_path):
     feed(redis_url, list(islice(payments(7, 0), 0)))
     config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url)
     with running("run", config) as process:
         process.answers("/readyz", 200)
-        check_told(process)
+        check_data_is_served(process)
         page = visit.tab()
         page.goto(f"http://127.0.0.1:{process.port}/")
         expect(page.locator("#good-word")).to_contain_text("Nothing learned yet")
@@ -55,7 +53,7 @@ def test_without_events_it_says_so(visit, redis_url, tmp_path):
     assert visit.faults == []
 
 
-def test_names_are_text_whatever_they_contain(visit, redis_url, tmp_path):
+def test_hostile_names_are_shown_as_plain_text(visit, redis_url, tmp_path):
     long = "y" * 200
     events = [
         json.dumps(
@@ -72,7 +70,7 @@ def test_names_are_text_whatever_they_contain(visit, redis_url, tmp_path):
     config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url, **model)
     with running("run", config) as process:
         process.answers("/readyz", 200)
-        check_told(process)
+        check_data_is_served(process)
         page = visit.tab()
         page.set_viewport_size({"width": 360, "height": 740})
         page.goto(f"http://127.0.0.1:{process.port}/")
@@ -89,7 +87,7 @@ def test_names_are_text_whatever_they_contain(visit, redis_url, tmp_path):
     assert visit.faults == []
 
 
-def test_it_goes_on_after_a_restart(visit, redis_url, tmp_path):
+def test_the_page_recovers_after_a_restart_of_the_service(visit, redis_url, tmp_path):
     stream = payments(9, 0)
     feed(redis_url, list(islice(stream, 500)))
     config = write_config(
@@ -114,7 +112,7 @@ def test_it_goes_on_after_a_restart(visit, redis_url, tmp_path):
         expect(page.locator("#numbers")).to_contain_text("500")
     feed(redis_url, list(islice(stream, 50)))
     with running("run", config):
-        # Told for a while only, so nothing else is waited for before.
+        # The page shows this only for a while, so wait for it first.
         expect(page.locator("#trouble")).to_contain_text(
             "The service answers again", timeout=1000 * START_SECONDS
         )
@@ -125,7 +123,7 @@ def test_it_goes_on_after_a_restart(visit, redis_url, tmp_path):
     assert visit.faults == []
 
 
-def test_every_role_shows_what_it_has(visit, redis_url, tmp_path):
+def test_the_page_shows_what_each_role_has(visit, redis_url, tmp_path):
     feed(redis_url, list(islice(payments(8, 0), 2000)))
     config = write_config(tmp_path / "learn.yaml", f"{redis_url}/payments", redis_url)
     replica = write_config(tmp_path / "serve.yaml", f"{redis_url}/payments", redis_url)

@@ -1,5 +1,5 @@
-"""The page as a reader sees it: a key asked for once a tab, live numbers, an explained prediction,
-none from abroad.
+"""The page as a reader sees it: one key per tab, live numbers, an explained prediction, no request
+to another host.
 """
 
 import json
@@ -18,7 +18,7 @@ FEATURES = '{"amount": 420.5, "attempts": 6, "country": "br"}'
 
 @pytest.fixture
 def keys(tmp_path):
-    """A file of keys, and the keys themselves by name."""
+    """A keys file, and its keys by name."""
     path = tmp_path / "keys.yaml"
     made = {}
     for name, scopes in {"reader": ["metrics", "predict"], "caller": ["predict"]}.items():
@@ -44,11 +44,11 @@ def try_a_wrong_key(visit, page):
     check_refused(page)
     before = len(visit.asked)
     page.clock.run_for(60_000)
-    assert len(visit.asked) == before, "who is to type a key does not guess meanwhile"
+    assert len(visit.asked) == before, "the page sends no request while it asks for a key"
     expect(page.locator("#door")).to_be_visible()
 
 
-def test_a_key_is_asked_for_once_and_kept_for_the_tab(visit, redis_url, tmp_path, keys):
+def test_the_page_asks_for_a_key_once_per_tab(visit, redis_url, tmp_path, keys):
     path, made = keys
     stream = payments(7, 0)
     feed(redis_url, list(islice(stream, 300)))
@@ -88,7 +88,7 @@ def test_a_key_is_asked_for_once_and_kept_for_the_tab(visit, redis_url, tmp_path
     assert all(url.startswith(home) for url in visit.asked)
 
 
-def test_without_keys_it_is_open_and_explains_a_prediction(visit, redis_url, tmp_path):
+def test_without_keys_the_page_is_open_and_explains_a_prediction(visit, redis_url, tmp_path):
     feed(redis_url, list(islice(payments(8, 0), 2000)))
     config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url)
     with running("run", config) as process:
@@ -112,7 +112,7 @@ def test_without_keys_it_is_open_and_explains_a_prediction(visit, redis_url, tmp
     assert visit.faults == []
 
 
-def test_several_classes_and_flat_events(visit, redis_url, tmp_path):
+def test_the_page_explains_several_classes_and_flat_events(visit, redis_url, tmp_path):
     events = [
         json.dumps({"size": n % 3, "kind": "abc"[n % 3], "label": "xyz"[n % 3]}).encode()
         for n in range(300)

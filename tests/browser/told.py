@@ -1,4 +1,4 @@
-"""What /status tells, as the page gets it."""
+"""/status as the page receives it."""
 
 
 def status(events=20_000, recent=0.09, majority=0.27, no_change=0.4, alarms=(), **drift):

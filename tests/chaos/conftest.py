@@ -1,6 +1,4 @@
-"""What every scenario has: lives that end with the test, and a place to
-record figures.
-"""
+"""What every scenario has: lives that end with the test, and a recorder of figures."""
 
 from pathlib import Path
 
@@ -11,17 +9,17 @@ from tests.chaos.measuring import Stopwatch, keep
 from tests.chaos.scale import CHAOS
 
 collect_ignore = [] if CHAOS else ["test_soak.py", "test_network_kafka.py"]
-"""They take long: only in `make chaos`."""
+"""Files that take long: they run only in `make chaos`."""
 
 
 LEFT_SOCKETS = "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
-"""kafka-python leaves sockets to the collector when it is closed while it connects, which faults
-make it do.
+"""kafka-python leaves sockets to the garbage collector when it is closed while it connects, and
+faults make it do so.
 """
 
 
 def pytest_collection_modifyitems(items):
-    """Scenarios take longer than other tests may, and the long figures much longer."""
+    """Allow scenarios more time than other tests, and the long figures much more."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings(LEFT_SOCKETS))
@@ -30,7 +28,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def make_life(tmp_path):
-    """`make_life(log, store_url, name)`: a life whose processes are ended with the test."""
+    """`make_life(log, store_url, name)` returns a life whose processes end with the test."""
     lives = []
 
     def make(log, store, name, **changes):
@@ -43,9 +41,9 @@ def make_life(tmp_path):
 
 
 @pytest.fixture
-def measured():
-    """`measured("kill -9 at random times", rounds=300, …)`: a line of docs/reliability.md, if `make
-    chaos` asks.
+def record_figures():
+    """`record_figures("kill -9 at random times", rounds=300, …)` adds a line to docs/reliability.md
+    during `make chaos`.
     """
     watch = Stopwatch()
 

@@ -1,4 +1,4 @@
-"""The dead-letter log of a life."""
+"""Count the entries of a life's dead-letter log."""
 
 from service.sources import open_source
 from tests.chaos.events import BAD
@@ -6,12 +6,12 @@ from tests.waiting import wait_for
 
 
 def count_fed(life):
-    """How often each bad message was fed."""
+    """Return how often each bad message was fed."""
     return {text: life.messages.count(text) for _, text in BAD}
 
 
 def count_found(life):
-    """How often each is in the dead-letter log, when nobody writes into it any more."""
+    """Return how often each bad message is in the dead-letter log, once nobody writes to it."""
     source = open_source(f"{life.log}.dead", "earliest")
     source.stop_at_end()
     records = []

@@ -1,8 +1,8 @@
-"""Events that carry a serial as one of their columns, so that the state itself tells which were
-counted.
+"""Events that carry a serial number in one of their columns, so that the state itself shows which
+events were counted.
 
-Scaled learners keep the mean of every column, and mean × events is the sum of the serials: a lost
-event, or one that was learned twice, changes the count or that sum, whatever the weights look like.
+Scaled learners keep the mean of every column, and mean × events is the sum of the serials: an event
+that was lost, or learned twice, changes the count or that sum, whatever the weights are.
 """
 
 import random
@@ -15,7 +15,7 @@ MODEL = {
     "label": {"positive": "fraud"},
 }
 SERIAL_SLOT = 1
-"""Slot 0 is the bias."""
+"""Slot of the column `serial`; slot 0 is the bias."""
 QUESTION = b'{"features": {"serial": 1, "amount": 420.5, "hour": 3, "country": "br"}}'
 
 BAD = (
@@ -24,12 +24,12 @@ BAD = (
     ("type", b'{"features": {"amount": "x"}, "label": "fraud"}'),
     ("label", b'{"features": {"amount": 1}}'),
 )
-"""Events that cannot be learned, and why."""
+"""Events that cannot be learned: (reason, bytes)."""
 BAD_EVERY = 50
 
 
 def event(serial):
-    """Event number `serial`, the same one always."""
+    """Return event number `serial`; it is always the same."""
     draw = random.Random(serial)
     amount, hour, country = draw.gauss(250.0, 120.0), draw.random() * 24.0, draw.choice(COUNTRIES)
     label = (
@@ -43,9 +43,9 @@ def event(serial):
     ).encode()
 
 
-def mixed(first, count):
-    """Messages first, first + 1, …: events, and at every BAD_EVERY-th place one that cannot be
-    learned.
+def make_messages(first, count):
+    """Return messages first, first + 1, …: events, and in every BAD_EVERY-th place a message that
+    cannot be learned.
     """
     return [
         (
@@ -58,7 +58,9 @@ def mixed(first, count):
 
 
 def tally(messages):
-    """How many of them are events, the sum of their serials, and how many are not, by reason."""
+    """Return how many messages are events, the sum of their serials, and how many are rejects, by
+    reason.
+    """
     reasons = {text: reason for reason, text in BAD}
     serials, rejects = [], {}
     for message in messages:
@@ -70,10 +72,10 @@ def tally(messages):
     return {"events": len(serials), "serials": sum(serials), "rejects": rejects}
 
 
-def counted(snapshot):
-    """The same as the state of a checkpoint tells it."""
+def read_tally(snapshot):
+    """Return the same tally from the state of a checkpoint."""
     total = float(snapshot.arrays["state/mean"][SERIAL_SLOT]) * snapshot.events
     assert abs(total - round(total)) < 0.01, (
-        "the mean of the serials is not exact enough to tell their sum"
+        "the mean of the serials is too inexact to recover their sum"
     )
     return {"events": snapshot.events, "serials": round(total), "rejects": dict(snapshot.rejects)}

@@ -1,4 +1,4 @@
-"""What keeps a learner from its log while others write to the log."""
+"""Ways to keep a learner from its log while others write to the log."""
 
 import signal
 from contextlib import closing, contextmanager
@@ -10,13 +10,13 @@ from service.storage import RedisStore
 from tests.waiting import wait_for
 
 MOST_AHEAD = 400
-"""Events that the learner may be ahead of its checkpoint, so that it pauses soon."""
+"""Events that the learner may be ahead of its checkpoint; few, so that it pauses soon."""
 CHECKPOINT = {"max_uncheckpointed_events": MOST_AHEAD}
 
 
 @contextmanager
 def running(life, process):
-    """Nothing does."""
+    """The learner is not held."""
     del life, process
     yield
 
@@ -40,7 +40,7 @@ def frozen(life, process):
 
 @contextmanager
 def without_lease(life, process):
-    """Another learner has the lease, and gives it back."""
+    """Another learner holds the lease, and then gives it back."""
     lease = f"{{m:{life.name}}}:lease"
     with Redis.from_url(life.store) as client:
         client.set(lease, "another:60000", px=60_000)
@@ -51,7 +51,7 @@ def without_lease(life, process):
 
 @contextmanager
 def paused(life, process):
-    """The store takes no checkpoint, so learning pauses."""
+    """The store refuses checkpoints, so learning pauses."""
     with Redis.from_url(life.store) as client:
         client.config_set("maxmemory", 1)
         try:
@@ -63,6 +63,6 @@ def paused(life, process):
 
 
 def pause_reason(process):
-    """Why learning pauses, as /status tells; empty while it goes on."""
+    """Return why learning pauses, from /status; empty while the learner learns."""
     trouble = process.get("/status")[1]["waiting_for"]
     return trouble if "learning pauses" in trouble else ""

@@ -1,4 +1,4 @@
-"""A Kafka of one controller and two brokers, each of which can be killed and started again."""
+"""A Kafka of one controller and two brokers; each can be killed and restarted."""
 
 import base64
 import shutil

@@ -1,5 +1,5 @@
-"""Harm done to a topic's file on the broker's disk, in place: a broker reads a batch without
-looking into it.
+"""Damage a topic's file on the broker's disk in place: a broker reads a batch without
+checking it.
 """
 
 import struct
@@ -18,11 +18,11 @@ ATTRIBUTES = 21
 CRC = 17
 HEADER = struct.Struct(">qiibIhiqqqhii")
 AROUND_VALUE = 72
-"""Bytes of an uncompressed batch of one record beside its value, if that has between 8 KiB and 1
-MiB.
+"""Bytes that an uncompressed batch of one record adds to its value, for values from 8
+KiB to 1 MiB.
 """
 AROUND_SMALL = 70
-"""The same of a value between 64 bytes and 8 KiB."""
+"""Bytes that it adds to a value between 64 bytes and 8 KiB."""
 MIB = b"\0" * (1 << 20)
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
@@ -37,7 +37,7 @@ def segment(bootstrap, topic, partition=0):
 
 
 def batch_at(data, number):
-    """Where the batch begins and ends, counted from 0."""
+    """Return where batch `number`, counted from 0, begins and ends."""
     start = 0
     for _ in range(number):
         start += 12 + struct.unpack_from(">i", data, start + 8)[0]
@@ -45,7 +45,7 @@ def batch_at(data, number):
 
 
 def batch_of(path, offset):
-    """The number of the batch that begins with this offset."""
+    """Return the number of the batch that begins with this offset."""
     data = path.read_bytes()
     number = 0
     while struct.unpack_from(">q", data, batch_at(data, number)[0])[0] != offset:
@@ -62,7 +62,7 @@ def spoil(path, number):
 
 
 def set_codec(path, number, codec):
-    """Say another compression, with a checksum that fits."""
+    """Declare another compression, with a checksum that fits."""
     data = bytearray(path.read_bytes())
     start, end = batch_at(data, number)
     data[start + ATTRIBUTES + 1] = codec
@@ -71,7 +71,7 @@ def set_codec(path, number, codec):
 
 
 def plant(path, number, batch):
-    """Put a batch in the place of another one of the same size."""
+    """Overwrite a batch with another one of the same size."""
     data = bytearray(path.read_bytes())
     start, end = batch_at(data, number)
     assert end - start == len(batch)
@@ -85,14 +85,14 @@ def write(path, data):
 
 
 def bomb(codec, mib, offset):
-    """A batch of one record of so many MiB of nothing."""
+    """Return a batch of one record of `mib` MiB of zeros."""
     return packed_batch(codec, list(_record(mib << 20)), offset)
 
 
 def header_bomb(codec, headers, offset):
-    """A batch of one record with so many headers, each of an empty name and no value."""
+    """Return a batch of one record with this many headers, each of an empty name and no value."""
     inner, length, number = bytearray(), bytearray(), bytearray()
-    for part in (0, 0, 0, -1, 0):  # attributes, time, offset, no key, no byte of a value
+    for part in (0, 0, 0, -1, 0):  # attributes, time, offset, no key, empty value
         encode_varint(part, inner.append)
     encode_varint(headers, inner.append)
     encode_varint(-1, number.append)
@@ -102,15 +102,15 @@ def header_bomb(codec, headers, offset):
 
 
 def filler(batch):
-    """A value that makes an uncompressed batch of one record as large as `batch`, which can then be
-    planted.
+    """Return a value whose uncompressed batch is as large as `batch`, which can then
+    overwrite it.
     """
     value = len(batch) - AROUND_VALUE
     return b"\1" * (value if value >= 8 << 10 else len(batch) - AROUND_SMALL)
 
 
 def packed_batch(codec, chunks, offset):
-    packed = b"".join(_packed(codec, chunks))
+    packed = b"".join(_pack(codec, chunks))
     times = (1_700_000_000_000, 1_700_000_000_000)
     head = HEADER.pack(
         offset, HEADER.size - 12 + len(packed), 0, 2, 0, codec, 0, *times, -1, -1, -1, 1
@@ -132,7 +132,7 @@ def _record(size):
     yield b"\0"  # no headers
 
 
-def _packed(codec, chunks):
+def _pack(codec, chunks):
     if codec == SNAPPY:
         yield b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
         for chunk in chunks:

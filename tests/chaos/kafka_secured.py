@@ -1,4 +1,4 @@
-"""A Kafka broker with TLS and SASL listeners, our own certificates, and users that change."""
+"""A Kafka broker with TLS and SASL listeners, our own certificates, and users that can change."""
 
 import subprocess
 from contextlib import contextmanager
@@ -27,7 +27,9 @@ def make_ca(folder, name):
 
 
 def make_certificate(folder, ca, name, host=f"IP:{HOST}"):
-    """A certificate for `host`, signed by `ca`, as PEM and as the key store that a broker reads."""
+    """Write a certificate for `host`, signed by `ca`, as PEM and as the key store that a broker
+    reads.
+    """
     subject, made = ["-subj", f"/CN={name}"], ["-keyout", f"{name}.key", "-out", f"{name}.csr"]
     openssl(folder, "req", "-newkey", "rsa:2048", "-nodes", *subject, *made)
     (folder / "names").write_text(f"subjectAltName={host}\nauthorityKeyIdentifier=keyid\n")
@@ -48,7 +50,7 @@ def make_certificate(folder, ca, name, host=f"IP:{HOST}"):
 
 
 class Secured:
-    """The broker, the ports of its listeners, and the folder of certificates."""
+    """A broker, the ports of its listeners, and the folder of its certificates."""
 
     def __init__(self, folder, ports, broker):
         self.folder = folder
@@ -69,7 +71,7 @@ class Secured:
         return Security(**(words | other))
 
     def admin(self):
-        """By the plain listener."""
+        """Return an admin client on the plain listener."""
         return KafkaAdminClient(bootstrap_servers=self.broker.bootstrap)
 
     def set_password(self, user, password):
@@ -87,7 +89,9 @@ class Secured:
 
 @contextmanager
 def secured_broker(folder, **other):
-    """Start such a broker with the SCRAM and PLAIN user `ann`; `other` are more settings of it."""
+    """Start the broker with the SCRAM and PLAIN user `ann`; `other` are additional
+    broker settings.
+    """
     make_ca(folder, "ca")
     make_ca(folder, "stranger")
     make_certificate(folder, "ca", "broker")

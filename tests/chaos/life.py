@@ -1,8 +1,8 @@
-"""A model's whole life under faults: a log that is fed, processes that come and go, and at the end
-the proof.
+"""A model's whole life under faults: a log that is fed, processes that start and die, and at the
+end the proof.
 
-The proof: the newest checkpoint has the same bits as one quiet pass over the same messages, and it
-tells by itself that every serial was counted once and every bad message rejected once.
+The proof: the newest checkpoint has the same bits as one quiet pass over the same messages, and its
+state shows that every serial was counted once and every bad message rejected once.
 """
 
 import json
@@ -17,14 +17,14 @@ from service.config.settings import StoreSettings
 from service.sources import create_log, open_sink
 from service.sources.base import Entry
 from service.storage import RedisStore
-from tests.chaos.events import MODEL, counted, mixed, tally
+from tests.chaos.events import MODEL, make_messages, read_tally, tally
 from tests.integration.processes import Process, free_port
 from tests.waiting import wait_for
 from tests.zygote import Fork
 
 LEASE_SECONDS = 0.5
-"""The successor of a killed learner need not wait for long. A busy machine may lose so short a
-lease by accident; that changes nothing while there is no other learner to take it.
+"""Seconds; short, so that the successor of a killed learner need not wait. A busy machine may lose
+so short a lease by accident; that changes nothing while no other learner takes it.
 """
 SLICE = 1000
 BATCH = 1000
@@ -57,7 +57,7 @@ class Life:
             "name": name,
             **MODEL,
             "source": {"url": log},
-            # Small rounds and many checkpoints: a kill at any time meets some step of one.
+            # Small rounds and many checkpoints: a kill at any time hits a step of some checkpoint.
             "max_poll_records": 20,
             **changes,
         }
@@ -72,11 +72,11 @@ class Life:
 
     def feed(self, messages=SLICE):
         """Append the next messages of the stream to the log."""
-        self.append(mixed(len(self.messages) + 1, messages))
+        self.append(make_messages(len(self.messages) + 1, messages))
 
     def append(self, messages):
-        """By a client of its own: one kept open would still be backing off when a killed broker is
-        there again.
+        """Append messages with a new client: an open one would still back off after a killed broker
+        is back.
         """
         self.mark = self.events()
         sink = open_sink(self.log)
@@ -87,7 +87,7 @@ class Life:
         self.messages += messages
 
     def config(self, client="kafka-python"):
-        """A new file of the model's configuration, with a port of its own."""
+        """Write a new configuration file of the model, with a free port."""
         config = self.folder / f"{self.name}-{next(self._numbers)}.yaml"
         own = {
             "source": {**self._source, "client": client},
@@ -98,7 +98,7 @@ class Life:
         return config
 
     def start(self, role="learn", *flags, failpoint="", client="kafka-python", **world):
-        """One more process of the model; `world` is what `Zygote.fork` takes."""
+        """Start one more process of the model; `world` is passed to `Zygote.fork`."""
         self.mark = self.events()
         process = Process([role, *flags], self.config(client), failpoint, **world)
         self._processes.append(process)
@@ -108,31 +108,29 @@ class Life:
         return self._reading.newest()
 
     def generations(self):
-        """Every manifest that the store has now, newest first."""
+        """Return every manifest that the store has now, newest first."""
         return self._reading.generations()
 
     def events(self):
-        """Events in the newest checkpoint."""
+        """Return the events in the newest checkpoint."""
         newest = self.newest()
         return newest.events if newest else 0
 
-    def advances(self, least=1):
-        """Wait for a checkpoint of `least` events more than there were at the last feed or
-        start.
-        """
+    def advance(self, least=1):
+        """Wait for a checkpoint with `least` events more than at the last feed or start."""
         goal = self.mark + least
         return wait_for(lambda: self._has(goal), f"a checkpoint of {goal} events of {self.name}")
 
-    def caught_up(self):
-        """Wait until everything that was fed is in a checkpoint."""
+    def catch_up(self):
+        """Wait until all fed events are in a checkpoint."""
         goal = tally(self.messages)["events"]
         return wait_for(
             lambda: self._has(goal), f"{goal} events of {self.name} in a checkpoint", END_SECONDS
         )
 
     def _has(self, events):
-        """Whether the newest checkpoint has so many; a model of which every process has ended will
-        never have more.
+        """Whether the newest checkpoint has this many events. Fail if every process has ended
+        before.
         """
         try:
             if self.events() >= events:
@@ -141,7 +139,7 @@ class Life:
             return False
         ended = [process for process in self._processes if process.status is not None]
         assert len(ended) < len(self._processes) or not ended, (
-            f"it ended by itself: {ended[-1].said()}"
+            f"every process has ended: {ended[-1].said()}"
         )
         return False
 
@@ -149,7 +147,7 @@ class Life:
         return self._reading.read(self.newest()).with_digest()
 
     def finish(self):
-        """A last process learns what is left; its status."""
+        """Let a last process learn the rest, and return its status."""
         process = self.start("learn", "--until-end")
         status = process.ended()
         assert status == 0, f"the last process ended with {status}: {process.said()}"
@@ -158,8 +156,8 @@ class Life:
     def prove(self):
         """Finish, and compare with a quiet pass; only for a log of one partition."""
         final = self.finish()
-        self.counts_are_exact(final)
-        quiet = self.replayed(self.messages)
+        self.check_counts(final)
+        quiet = self.replay(self.messages)
         assert {key: final[key] for key in SAME} == {key: quiet[key] for key in SAME}
         snapshot = self.snapshot()
         assert snapshot.state_digest == quiet["state_digest"]
@@ -172,8 +170,8 @@ class Life:
             calibration_error(restore_calibration(arrays)) == quiet["quality"]["calibration_error"]
         )
 
-    def replayed(self, messages):
-        """What one quiet pass over messages gives."""
+    def replay(self, messages):
+        """Return the status after one quiet pass over the messages."""
         data = self.folder / f"{self.name}.jsonl"
         data.write_bytes(b"\n".join(messages) + b"\n")
         config = self.folder / f"{self.name}-quiet.yaml"
@@ -183,21 +181,21 @@ class Life:
         return self._command("quiet", ["replay", data, "--config", config, "--json"])
 
     def check_reads_a_prefix(self):
-        """The newest checkpoint has learned the first of the messages, and nothing else."""
+        """The newest checkpoint has learned a prefix of the messages, and nothing else."""
         snapshot = self.snapshot()
         read = snapshot.events + sum(snapshot.rejects.values())
-        assert counted(snapshot) == tally(self.messages[:read])
+        assert read_tally(snapshot) == tally(self.messages[:read])
 
-    def counts_are_exact(self, final):
+    def check_counts(self, final):
         assert final["lag"] == 0
-        assert counted(self.snapshot()) == tally(self.messages)
+        assert read_tally(self.snapshot()) == tally(self.messages)
 
     def prove_by_lineage(self):
-        """Finish, and let `onepass audit` build the model again in the order that the checkpoint
-        tells; its runs.
+        """Finish, and let `onepass audit` rebuild the model in the order that the checkpoint
+        records. Return its runs.
         """
         final = self.finish()
-        self.counts_are_exact(final)
+        self.check_counts(final)
         again = self._command("lineage", ["audit", "--json", "--config", self.config()])
         assert again["identical"]
         assert again["records"] == len(self.messages)

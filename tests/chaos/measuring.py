@@ -1,5 +1,5 @@
-"""Where figures go while `make chaos` runs a part; as a pytest plugin it adds how many tests have
-passed.
+"""Record figures while `make chaos` runs a part; as a pytest plugin it adds the number of passed
+tests.
 """
 
 import json
@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 FILE = "ONEPASS_MEASURED"
-"""Names the file; without it nothing is kept."""
+"""Environment variable with the path of the file; without it nothing is recorded."""
 
 
 class Stopwatch:
-    """Runs from when it is made. What it tells is a figure for docs/reliability.md, and compared
-    with a limit in `make chaos` only.
+    """Count seconds from its creation. The figure is for docs/reliability.md; only `make chaos`
+    compares it with a limit.
     """
 
     def __init__(self):

@@ -1,63 +1,65 @@
-"""The faults of a network, each in turn on a learner that goes on."""
+"""The faults of a network, one after the other, under a learner that must survive them."""
 
 import random
 import time
 
 from tests.chaos.scale import FIGURES
-from tests.chaos.watcher import watched
+from tests.chaos.watcher import watch_predictions
 from tests.waiting import wait_for
 
 SLOW_SECONDS = 0.2
 
 
 def suffer(life, proxy, request):
-    """Every fault in turn, with a learner that goes on and answers; then the proof."""
+    """Apply every fault in turn while the learner learns and answers; then prove its state."""
     life.feed()
     process = life.start("run")
-    with watched(process) as watcher:
-        life.advances()
+    with watch_predictions(process) as watcher:
+        life.advance()
         for fault in faults(proxy, request):
             life.feed()
             fault()
             proxy.forward()
             life.feed()
-            life.caught_up()
+            life.catch_up()
     process.kill()
     life.prove()
     return watcher.statuses[200]
 
 
 def faults(proxy, request):
-    """Each lasts until a random moment, or until what it waits for has happened."""
+    """Return the faults. Each lasts until a random moment, or until the awaited effect has
+    happened.
+    """
     draw = random.Random(9)
 
-    def last():
+    def pause():
         time.sleep(draw.uniform(0.5, 1.0) * FIGURES.hole_seconds)
 
     def cut():
         proxy.cut()
-        last()
+        pause()
 
     def hole():
         proxy.hole()
-        last()
+        pause()
 
     def slow():
         proxy.delay(SLOW_SECONDS)
-        last()
+        pause()
 
-    def throttled():
+    def throttle():
         proxy.throttle(64 * 1024)
-        last()
+        pause()
 
     def reset():
         before = proxy.resets
         proxy.reset(after=100)
         wait_for(lambda: proxy.resets > before, "a reset")
 
-    def lost():
+    def lose_reply():
         before = proxy.dropped
         proxy.drop_reply(request)
         wait_for(lambda: proxy.dropped > before, "a lost reply")
 
-    return cut, hole, slow, throttled, *[reset] * 5, *[lost] * 5
+    return cut, hole, slow, throttle, *[reset] * 5, *[lose_reply] * 5

@@ -1,5 +1,5 @@
-"""A TCP proxy that fails on demand: in a thread of its own, before one server, its mode changed
-while it runs.
+"""A TCP proxy that fails on demand: it runs in its own thread, before one server, and its mode can
+change while it runs.
 
 Bytes held back by `hole` or `delay` are delivered later in order, as TCP would; only `cut`, `reset`
 and `drop_reply` lose any, and those end the connection.
@@ -19,18 +19,19 @@ from tests.waiting import HANG_SECONDS
 
 CHUNK = 65536
 OVERLAP = 256
-"""Bytes of a request that are kept, so that what `drop_reply` looks for may lie across two chunks.
+"""Bytes of a request that are kept, so that the request that `drop_reply` looks for may span two
+chunks.
 """
 
 
 async def pause(seconds: float) -> None:
-    """Hold bytes back for so long."""
+    """Hold bytes back for this many seconds."""
     await asyncio.sleep(seconds)
 
 
 @dataclass(frozen=True)
 class Mode:
-    """What is done to the bytes that pass."""
+    """What the proxy does to the bytes that pass."""
 
     delay: float = 0.0
     """Seconds."""
@@ -39,12 +40,12 @@ class Mode:
     reset_after: int | None = None
     """Bytes of replies, over all connections, after which the connection is reset; once."""
     asked: Callable[[bytes], bool] | None = None
-    """The reply to the request of which this is true is swallowed and its connection closed."""
+    """Swallow the reply to the request for which this is true, and close its connection."""
 
 
 @dataclass(eq=False)
 class Link:
-    """One connection of a client, and ours to the server."""
+    """One connection of a client, and the proxy's connection to the server."""
 
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter | None = None
@@ -65,7 +66,7 @@ class Link:
 
 
 class Proxy:
-    """Listens on `port` before HOST:`target`; every method may be called from any thread."""
+    """Listen on `port` before HOST:`target`; every method may be called from any thread."""
 
     def __init__(self, target: int, port: int | None = None) -> None:
         self.target = target
@@ -74,7 +75,7 @@ class Proxy:
         """Replies swallowed so far."""
         self.resets = 0
         self.taken = 0
-        """Bytes read so far, of both sides."""
+        """Bytes read so far, from both sides."""
         self._mode = Mode()
         self._replied = 0
         self._links: set[Link] = set()
@@ -88,7 +89,7 @@ class Proxy:
         self._do(self._pass(Mode()))
 
     def forward(self) -> None:
-        """Pass everything on, as if the proxy were not there; what was held is delivered."""
+        """Pass everything on, as if the proxy were not there; held bytes are delivered."""
         self._do(self._pass(Mode()))
 
     def delay(self, seconds: float) -> None:
@@ -98,17 +99,15 @@ class Proxy:
         self._do(self._pass(Mode(rate=bytes_per_second)))
 
     def reset(self, after: int) -> None:
-        """Reset the connection on which the reply byte number `after` from now comes."""
+        """Reset the connection on the `after`-th reply byte from now."""
         self._do(self._pass(Mode(reset_after=after)))
 
     def drop_reply(self, asked: Callable[[bytes], bool]) -> None:
-        """Let the next request of which `asked` is true reach the server, and its reply reach
-        nobody.
-        """
+        """Let the next request for which `asked` is true reach the server, and drop its reply."""
         self._do(self._pass(Mode(asked=asked)))
 
     def hole(self) -> None:
-        """Take connections and bytes, deliver nothing."""
+        """Accept connections and bytes, deliver nothing."""
         self._do(self._pass(Mode(), hole=True))
 
     def cut(self) -> None:
@@ -128,7 +127,7 @@ class Proxy:
         self._mode, self._replied = mode, 0
         self._open.clear() if hole else self._open.set()
         if self._server is None:
-            self._server = await asyncio.start_server(self._connected, HOST, self.port)
+            self._server = await asyncio.start_server(self._connect, HOST, self.port)
 
     async def _cut(self) -> None:
         if self._server is not None:
@@ -138,7 +137,7 @@ class Proxy:
             link.reset()
         await asyncio.sleep(0)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link = Link(writer)
         self._links.add(link)
         tasks = []
@@ -150,7 +149,7 @@ class Proxy:
             tasks = [asyncio.ensure_future(pump) for pump in itertools.chain(there, back)]
             await link.ended.wait()
         except OSError:
-            link.reset()  # the server is not there: neither is this connection
+            link.reset()  # without the server there is no connection
         finally:
             for task in tasks:
                 task.cancel()
@@ -163,8 +162,8 @@ class Proxy:
     def _pump(
         self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, reply: bool
     ):
-        """One direction: a task that reads and dates the chunks, and one that writes each when its
-        time has come.
+        """Forward one direction: one task reads and dates the chunks, another writes each chunk
+        when it is due.
         """
         waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(64)
 
@@ -193,7 +192,7 @@ class Proxy:
         return read(), write()
 
     def _lets(self, link: Link, chunk: bytes, *, reply: bool) -> bool:
-        """Whether the chunk goes on; if not, the connection ends here."""
+        """Whether the chunk passes; if not, the connection ends here."""
         mode = self._mode
         if not reply:
             link.request = link.request[-OVERLAP:] + chunk
@@ -216,8 +215,8 @@ class Proxy:
 
 
 @contextmanager
-def proxied(target: int, port: int | None = None):
-    """A proxy before the server on port `target`."""
+def run_proxy(target: int, port: int | None = None):
+    """Run a proxy before the server on port `target`."""
     proxy = Proxy(target, port)
     try:
         yield proxy

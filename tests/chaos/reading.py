@@ -1,11 +1,11 @@
-"""A reader of a log of numbered records, which judges what came of a log that was cut."""
+"""A reader of a log of numbered records, which judges whether a cut of the log was noticed."""
 
 from service.sources import open_source
 from service.sources.base import Entry, Options, SourceLostError, SourceUnavailableError
 from tests.waiting import wait_for
 
 
-def numbered(first, count):
+def make_records(first, count):
     return [
         Entry(b'{"n": %d}' % number, b"key %d" % (number % 7))
         for number in range(first, first + count)
@@ -17,7 +17,7 @@ def number_of(record):
 
 
 class Reading:
-    """One reader of a log of numbered records, and what it got."""
+    """One reader of a log of numbered records, and the numbers it got."""
 
     def __init__(self, url, on_data_loss="fail", client="kafka-python"):
         self.url = url
@@ -29,7 +29,7 @@ class Reading:
         self.lost = ""
 
     def read(self, until, most=50):
-        """Poll until this number came, or the loss was noticed."""
+        """Poll until this number was read, or the loss was noticed."""
 
         def there():
             if not self.lost and until not in self.found[-most:]:
@@ -39,8 +39,8 @@ class Reading:
         wait_for(there, f"number {until} or a loss")
 
     def look_again(self, wanted):
-        """The topic's id is asked for every two seconds: what is missing must be known by and
-        by.
+        """Poll until the loss is noticed if a number is missing: the topic's id is checked every
+        two seconds.
         """
         if set(wanted) - set(self.found):
             wait_for(lambda: self.lost or self.read_once(50) or self.lost, "the loss is noticed")
@@ -55,7 +55,7 @@ class Reading:
             self.lost = str(error)
 
     def judge(self, wanted):
-        """`noticed` or `whole`; a silent loss fails the test."""
+        """Return `noticed` or `whole`; a silent loss fails the test."""
         assert self.found == sorted(set(self.found))
         if self.lost:
             return "noticed"

@@ -1,5 +1,5 @@
-"""`make chaos [PART=…]`: the long figures of each part, kept in docs/reliability.json, from which
-the page is made.
+"""`make chaos [PART=…]`: run each part in its long form. The figures are kept in
+docs/reliability.json, from which docs/reliability.md is made.
 """
 
 import argparse
@@ -30,15 +30,15 @@ LONG_FORM = {"ONEPASS_CHAOS": "1", "ONEPASS_ENDURANCE": "all"}
 
 class Part(NamedTuple):
     minutes: int
-    """Expected on two cores."""
+    """Minutes; expected on two cores."""
     files: tuple[str, ...]
     variables: dict[str, str] = LONG_FORM
     options: tuple[str, ...] = ()
-    """Of pytest; `{seed}` is another number in every run."""
+    """Options of pytest; `{seed}` is another number in every run."""
 
 
 ATTACKED = ("streams", "compaction", "host", "http", "systems", "kafka", "operators", "sizes")
-"""What the attack's tests attack: Redis streams and other logs, the host, the API, foreign systems
+"""Targets of the attack's tests: Redis streams and other logs, the host, the API, foreign systems
 and sizes.
 """
 LAWS = tuple(
@@ -54,11 +54,13 @@ LAWS = tuple(
         "jit",
     )
 )
-"""Those that take `chosen_specs`: a pairwise choice in `make test`, all compositions here."""
+"""Files that take `chosen_specs`: a pairwise choice in `make test`, all compositions here."""
 
 
 def files_of_properties():
-    """All that draw examples: with hypothesis, or streams that it has drawn for the laws."""
+    """Return all files that draw examples: with hypothesis, or streams that it drew for
+    the laws.
+    """
     found = sorted((ROOT / "tests").rglob("test_*.py"))
     return tuple(path.relative_to(ROOT / "tests").as_posix() for path in found if draws(path))
 
@@ -100,7 +102,7 @@ PARTS = {
     ),
 }
 LONGEST = 3
-"""Times the expected minutes: then a part has failed."""
+"""Factor; a part that takes this many times its expected minutes has failed."""
 
 
 def main():
@@ -115,7 +117,9 @@ def main():
     seed = given.seed or str(secrets.randbelow(10**9))
     if strange := set(given.parts) - PARTS.keys():
         parser.error(f"no part {', '.join(sorted(strange))}; there are {', '.join(PARTS)}")
-    failed = [] if given.page else [name for name in given.parts or PARTS if not ran(name, seed)]
+    failed = (
+        [] if given.page else [name for name in given.parts or PARTS if not run_part(name, seed)]
+    )
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     PAGE.write_text(page({name: kept[name] for name in PARTS if name in kept}))
     if failed:
@@ -123,8 +127,8 @@ def main():
     return 1 if failed else 0
 
 
-def ran(name, seed):
-    """Run one part; what it measured is kept only if all of it passed."""
+def run_part(name, seed):
+    """Run one part; its figures are kept only if all its tests passed."""
     part = PARTS[name]
     print(f"== {name}: about {part.minutes} minutes", flush=True)
     with tempfile.TemporaryDirectory() as folder:

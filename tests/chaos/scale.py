@@ -1,6 +1,4 @@
-"""How often each fault is done: a few times in every run of the tests, many times in `make
-chaos`.
-"""
+"""How often each fault is done: a few times in every test run, many times in `make chaos`."""
 
 import os
 from typing import NamedTuple
@@ -12,23 +10,23 @@ class Figures(NamedTuple):
     failpoint_rounds: int
     """Kills at each failpoint, on each of two logs."""
     kills: int
-    """At random times, over two logs of one partition."""
+    """Kills at random times, over two logs of one partition."""
     lineage_kills: int
-    """At random times, over eight partitions."""
+    """Kills at random times, over eight partitions."""
     zombies: int
     redis_rounds: int
-    """Of each way in which Redis fails."""
+    """Rounds of each way in which Redis fails."""
     broker_rounds: int
     malformed: int
     dropped_replies: int
     terms: int
     hole_seconds: float
-    """The longest time for which a link is cut, silent, slow or narrow."""
+    """Seconds; the longest time for which a link is cut, silent, slow or narrow."""
     slow_headers: int
     slow_bodies: int
-    """Connections that send theirs a byte at a time, all at once."""
+    """Connections that send their body one byte at a time, all at once."""
     attack_rounds: int
-    """Of each scenario of the attack."""
+    """Rounds of each scenario of the attack."""
 
 
 FEW = Figures(

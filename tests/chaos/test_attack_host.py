@@ -1,4 +1,4 @@
-"""The host against the service: other users, clocks that jump, memory that ends."""
+"""The host against the service: other users, clocks that jump, memory that runs out."""
 
 import os
 import random
@@ -28,12 +28,12 @@ ONLY_ROOT = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root has other users and control groups"
 )
 REFUSED = {401, 429}
-"""429: too many requests with a key that is not good."""
+"""HTTP statuses; 429 follows too many requests with a wrong key."""
 LEASE_SECONDS = 1.0
 
 
 def write_config(config, redis_url, api):
-    """Which every user can read."""
+    """Write a configuration that every user can read."""
     settings = {
         "name": "keys",
         **MODEL,
@@ -45,7 +45,9 @@ def write_config(config, redis_url, api):
 
 
 @ONLY_ROOT
-def test_a_key_that_root_removes_ends_for_a_service_of_another_user(redis_url, capsys, measured):
+def test_a_service_of_another_user_stops_accepting_a_key_that_root_removed(
+    redis_url, capsys, record_figures
+):
     folder = Path(tempfile.mkdtemp(prefix="onepass-host-"))
     keys, config = folder / "keys.yaml", folder / "model.yaml"
     port = free_port()
@@ -61,31 +63,33 @@ def test_a_key_that_root_removes_ends_for_a_service_of_another_user(redis_url, c
         write_config(config, redis_url, {"port": port, "keys_file": str(keys)})
         service = Process(["run"], config, user=NOBODY)
         wait_for(
-            lambda: asked(port, first) == 200 or service.status is not None,
-            "it answers or ends",
+            lambda: request_status(port, first) == 200 or service.status is not None,
+            "the service answers or ends",
             START_SECONDS,
         )
         assert service.status is None, service.said()
         for number in range(FIGURES.attack_rounds):
             name = f"key-{number}"
             key = new(name)
-            wait_for(lambda key=key: asked(port, key) == 200, "the new key is good")
+            wait_for(lambda key=key: request_status(port, key) == 200, "the new key is good")
             assert main(["keys", "remove", "--file", str(keys), "--name", name]) == 0
-            wait_for(lambda key=key: asked(port, key) in REFUSED, "the removed key is refused")
-            assert asked(port, first) == 200
+            wait_for(
+                lambda key=key: request_status(port, key) in REFUSED, "the removed key is refused"
+            )
+            assert request_status(port, first) == 200
         service.kill()
     finally:
         shutil.rmtree(folder)
-    measured(
+    record_figures(
         "root removes a key, the service is another user",
         rounds=FIGURES.attack_rounds,
         still_good=0,
     )
 
 
-def asked(port, key):
-    """The status of /status asked for with a key, which needs no kernels; 0 while nobody
-    listens.
+def request_status(port, key):
+    """Return the HTTP status of /status, asked with a key; 0 while nobody listens. /status needs no
+    kernels.
     """
     request = urllib.request.Request(f"http://127.0.0.1:{port}/status")
     request.add_header("Authorization", f"Bearer {key}")
@@ -100,7 +104,7 @@ def asked(port, key):
 
 
 class ClockedRedis(RedisServer):
-    """A real Redis whose clock is set by libfaketime."""
+    """A real Redis whose clock libfaketime sets."""
 
     def __init__(self, folder):
         folder.mkdir()
@@ -117,8 +121,8 @@ class ClockedRedis(RedisServer):
         self.command = ("/usr/bin/env", *assignments, "DONT_FAKE_MONOTONIC=1", *self.command)
 
     def move(self, seconds):
-        """Set the clock forward, or back by a negative number; in one step, as an administrator
-        does.
+        """Move the clock by this many seconds in one step, as an administrator does; negative moves
+        it back.
         """
         self.ahead += seconds
         unfinished = self._offset.with_suffix(".new")
@@ -138,7 +142,7 @@ def clocked(tmp_path):
     server.stop()
 
 
-def test_a_clock_set_back_does_not_keep_a_successor_waiting(make_life, clocked, measured):
+def test_a_successor_need_not_wait_when_the_clock_is_set_back(make_life, clocked, record_figures):
     life = make_life(
         f"{clocked.url}/events",
         clocked.url,
@@ -150,25 +154,27 @@ def test_a_clock_set_back_does_not_keep_a_successor_waiting(make_life, clocked, 
     for _ in range(FIGURES.attack_rounds):
         life.feed(500)
         learner = life.start("learn")
-        life.advances()
+        life.advance()
         learner.kill()
         clocked.move(-draw.randrange(1, 12) * 3600)
         life.feed(500)
         watch = Stopwatch()
         successor = life.start("learn")
-        life.advances()
+        life.advance()
         waits.append(watch.seconds)
         successor.signal(signal.SIGTERM)
         assert successor.ended() == 0
     life.prove()
-    measured(
+    record_figures(
         "Redis' clock set back by hours after kill -9",
         rounds=len(waits),
         longest_wait_seconds=round(max(waits), 1),
     )
 
 
-def test_a_clock_that_jumps_under_a_pair_of_learners_costs_no_event(make_life, clocked, measured):
+def test_a_clock_that_jumps_under_a_pair_of_learners_costs_no_event(
+    make_life, clocked, record_figures
+):
     life = make_life(
         f"{clocked.url}/events",
         clocked.url,
@@ -182,14 +188,14 @@ def test_a_clock_that_jumps_under_a_pair_of_learners_costs_no_event(make_life, c
         for seconds in (3600, -7200, draw.randrange(-5, 6), 3600):
             clocked.move(seconds)
             time.sleep(draw.uniform(0.0, 0.5))
-        life.advances()
-    life.caught_up()
+        life.advance()
+    life.catch_up()
     took_over = sum(process.metrics().get("fenced_total", 0.0) for process in pair)
     for process in pair:
         process.signal(signal.SIGTERM)
     assert [process.ended() for process in pair] == [0, 0]
     life.prove()
-    measured(
+    record_figures(
         "Redis' clock jumps under two learners",
         rounds=4 * FIGURES.attack_rounds,
         fenced=int(took_over),
@@ -199,7 +205,7 @@ def test_a_clock_that_jumps_under_a_pair_of_learners_costs_no_event(make_life, c
 
 @pytest.fixture
 def little_memory():
-    """A control group that ends whoever takes more memory than it has."""
+    """Make a control group that kills a process that takes more memory than it has."""
     if os.geteuid() != 0 or not (CGROUP / "cgroup.procs").exists():
         pytest.skip("control groups of memory (version 1) need root")
     group = CGROUP / f"onepass-test-{os.getpid()}"
@@ -211,17 +217,17 @@ def little_memory():
     group.rmdir()
 
 
-def test_memory_that_ends_under_a_large_model_leaves_a_whole_checkpoint(
-    make_life, redis_url, little_memory, measured
+def test_a_large_model_that_runs_out_of_memory_leaves_a_whole_checkpoint(
+    make_life, redis_url, little_memory, record_figures
 ):
-    """The kernel kills the learner while its names, state and snapshots grow; the next one, with
-    room, goes on.
+    """The kernel kills the learner while its names, state and snapshots grow; the next learner has
+    enough memory and resumes.
     """
     large = {"features": {**MODEL["features"], "bits": 20}}
     life = make_life(f"{redis_url}/events", redis_url, "memory", **large)
     life.feed(500)
     first = life.start("learn")
-    life.advances()
+    life.advance()
     first.kill()
     ends = []
     for number in range(FIGURES.attack_rounds):
@@ -231,7 +237,7 @@ def test_memory_that_ends_under_a_large_model_leaves_a_whole_checkpoint(
         learner = life.start("learn", cgroup=str(little_memory))
         wait_for(
             lambda one=learner: one.status is not None or life.events() > life.mark,
-            "it ends, or has room enough for a checkpoint",
+            "the learner ends, or has enough memory for a checkpoint",
         )
         ends.append(learner.status)
         learner.kill()
@@ -239,8 +245,10 @@ def test_memory_that_ends_under_a_large_model_leaves_a_whole_checkpoint(
         None,
         1,
         -signal.SIGKILL,
-    }, "it runs, says why not, or is killed by the kernel"
+    }, "it runs, or ends with a message, or the kernel kills it"
     killed = sum(end is not None for end in ends)
-    assert killed, "the limit was met"
+    assert killed, "no process reached the limit"
     life.prove()
-    measured("memory limit of a control group", rounds=len(ends), ended_by_it=killed, different=0)
+    record_figures(
+        "memory limit of a control group", rounds=len(ends), ended_by_it=killed, different=0
+    )

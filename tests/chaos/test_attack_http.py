@@ -1,4 +1,4 @@
-"""Long texts: SIGTERM is heard whatever the batch holds, and one caller's long requests hold up
+"""Long texts: the learner notices SIGTERM within a batch, and one caller's long requests hold up
 nobody else.
 """
 
@@ -20,16 +20,18 @@ from tests.waiting import HANG_SECONDS, wait_for
 TEXTS = 120 if CHAOS else 24
 BYTES = 900_000 if CHAOS else 300_000
 ACCEPTED_BYTES = 30_000
-"""A longer text has more n-grams than an event may have features."""
+"""Bytes; a longer text has more n-grams than an event may have features."""
 SLEEP_SECONDS = 4
-"""Less than the nine seconds after which a process that is to stop ends itself with status 1."""
+"""Seconds; less than the nine after which a process that has to stop ends itself with status 1."""
 MODEL = {"features": {"columns": ["amount"], "text": ["note"], "ngrams": 5, "bits": 18}}
 NEVER = {"interval_seconds": 3600, "interval_events": 10**9}
 SHORT = b'{"features": {"amount": 5}}'
 
 
 def text(number, size):
-    """A text of many words, of eight, or of one: rejected early, rejected late, or accepted."""
+    """Return a text of many different words, of eight words, or of one word: rejected early,
+    rejected late, or accepted.
+    """
     draw = random.Random(number)
     words = (lambda: f"{draw.randrange(10**6):x}", lambda: draw.choice("abcdefgh"), lambda: "a")[
         number % 3
@@ -51,8 +53,10 @@ def append_texts(log):
             sink.append([Entry(json.dumps(event).encode())])
 
 
-def counted(process, least):
-    """Texts learned or rejected, if there are more of them, and as many at the second look."""
+def read_progress(process, least):
+    """Return the texts learned or rejected if they are more than `least` and two looks agree, else
+    None.
+    """
     looks = {
         status["events"] + status["rejects"]
         for _, status in (process.get("/status"), process.get("/status"))
@@ -61,8 +65,10 @@ def counted(process, least):
     return looks.pop() if len(looks) == 1 and max(looks) > least else None
 
 
-def test_sigterm_is_heard_within_a_batch_of_long_texts(make_life, redis_url, measured):
-    """The signal comes while the learner rests after the first piece of the batch."""
+def test_sigterm_stops_the_learner_within_a_batch_of_long_texts(
+    make_life, redis_url, record_figures
+):
+    """The signal comes while the learner sleeps after the first piece of the batch."""
     log = f"{redis_url}/texts"
     append_texts(log)
     stopped, quiet = (
@@ -73,7 +79,7 @@ def test_sigterm_is_heard_within_a_batch_of_long_texts(make_life, redis_url, mea
     while taken < TEXTS and rounds < FIGURES.attack_rounds:
         process = stopped.start(failpoint=f"after_apply:sleep={SLEEP_SECONDS}")
         seen = wait_for(
-            lambda one=process, least=taken: counted(one, least),
+            lambda one=process, least=taken: read_progress(one, least),
             "a piece is learned",
             START_SECONDS,
         )
@@ -81,12 +87,12 @@ def test_sigterm_is_heard_within_a_batch_of_long_texts(make_life, redis_url, mea
         assert process.ended() == 0
         snapshot = stopped.snapshot()
         taken, rounds = snapshot.events + sum(snapshot.rejects.values()), rounds + 1
-        assert taken == seen, "that piece and no other"
+        assert taken == seen, "it learned more than the first piece"
     one, other = stopped.finish(), quiet.finish()
     assert (one["events"], one["events"] + one["rejects"]) == (TEXTS // 3, TEXTS)
     assert one["checkpoint"]["state_digest"] == other["checkpoint"]["state_digest"]
     assert one["rejects_by_reason"] == other["rejects_by_reason"]
-    measured("SIGTERM in a batch of texts of 0.9 MB", rounds=rounds, different=0)
+    record_figures("SIGTERM in a batch of texts of 0.9 MB", rounds=rounds, different=0)
 
 
 def request(body, path):
@@ -98,7 +104,7 @@ def request(body, path):
 
 
 async def send(port, data):
-    """A connection on which this has been sent."""
+    """Open a connection and send this data."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(data)
     await writer.drain()
@@ -106,7 +112,7 @@ async def send(port, data):
 
 
 async def receive(connection):
-    """The status of the answer."""
+    """Return the status of the answer."""
     reader, writer = connection
     reply = await asyncio.wait_for(reader.read(), 2 * HANG_SECONDS)
     writer.close()
@@ -128,11 +134,11 @@ def long_body(number, size, path):
     return json.dumps(instance).encode()
 
 
-async def overtaken(process, path, size, count):
-    """How many long requests, all there before the short one, are answered after it.
+async def count_overtaken(process, path, size, count):
+    """Count the long requests, all sent before the short one, that are answered after it.
 
-    The service is stopped until the end of each request has come. Answers are counted in the order
-    in which they come, which is that of the events of the loop, however late we are to look.
+    The service is stopped until the end of each request has arrived. Answers are counted in the
+    order of the event loop, so it does not matter when this process looks.
     """
     answered = []
 
@@ -152,8 +158,10 @@ async def overtaken(process, path, size, count):
     return len(answered) - 1 - answered.index("short")
 
 
-async def latencies(port, count, callers):
-    """Of short requests, while so many connections send texts of 16 KB one after the other."""
+async def measure_latencies(port, count, callers):
+    """Measure short requests while this many connections send texts of 16 KB one after
+    the other.
+    """
     found = []
 
     async def press():
@@ -174,7 +182,7 @@ async def latencies(port, count, callers):
 PATHS = ("/predict", "/explain", "/predict/batch", "/v2/models/payments/infer")
 
 
-def test_one_callers_long_texts_hold_up_nobody_else(redis_url, tmp_path, measured):
+def test_long_texts_of_one_caller_hold_up_nobody_else(redis_url, tmp_path, record_figures):
     api = {"port": free_port(), "header_seconds": 600.0, "body_seconds": 600.0}
     config = write_config(tmp_path / "c.yaml", f"{redis_url}/none", redis_url, **MODEL, api=api)
     create_log(f"{redis_url}/none")
@@ -182,10 +190,12 @@ def test_one_callers_long_texts_hold_up_nobody_else(redis_url, tmp_path, measure
         process.answers("/readyz", 200)
         for path in PATHS:
             for size, count, least in ((16_000, 24, 6), (BYTES, 2, 1)):
-                left = asyncio.run(overtaken(process, path, size, count))
+                left = asyncio.run(count_overtaken(process, path, size, count))
                 assert left >= least, (path, size, left)
         count = 1000 if CHAOS else 10
-        alone, beside = (asyncio.run(latencies(process.port, count, callers)) for callers in (0, 4))
+        alone, beside = (
+            asyncio.run(measure_latencies(process.port, count, callers)) for callers in (0, 4)
+        )
     figures = {
         f"{name}_{which}_ms": round(1000 * value, 1)
         for name, found in (("alone", alone), ("beside", beside))
@@ -194,4 +204,6 @@ def test_one_callers_long_texts_hold_up_nobody_else(redis_url, tmp_path, measure
             ("p95", statistics.quantiles(found, n=20)[-1]),
         )
     }
-    measured("short requests beside one caller of texts of 16 KB", requests=len(beside), **figures)
+    record_figures(
+        "short requests beside one caller of texts of 16 KB", requests=len(beside), **figures
+    )

@@ -1,4 +1,4 @@
-"""Kafka that refuses a login, loses acknowledged records, or has batches that fill the memory."""
+"""Kafka refuses a login, loses acknowledged records, or delivers batches that fill the memory."""
 
 import logging
 import random
@@ -12,7 +12,7 @@ from kafka.errors import KafkaError
 
 from service.sources import open_sink
 from service.sources.base import Entry
-from tests.chaos.gap_checks import check_same_as_without, gaps_told
+from tests.chaos.gap_checks import check_same_as_without, read_gaps
 from tests.chaos.kafka_cluster import kafka_cluster
 from tests.chaos.kafka_files import (
     GZIP,
@@ -29,13 +29,13 @@ from tests.chaos.kafka_files import (
 from tests.chaos.kafka_secured import PASSWORD, secured_broker
 from tests.chaos.memory import peak_mb
 from tests.chaos.scale import CHAOS, FIGURES
-from tests.chaos.topics import leave_no_socket
-from tests.chaos.watcher import watched
+from tests.chaos.topics import collect_sockets
+from tests.chaos.watcher import watch_predictions
 from tests.waiting import wait_for
 
 
-def long(test):
-    """It starts Kafka processes of its own, so it is a test in `make chaos PART=attack` only."""
+def only_in_make_chaos(test):
+    """Make it a test only in `make chaos PART=attack`: it starts its own Kafka processes."""
     return test if CHAOS else None
 
 
@@ -47,19 +47,19 @@ CLIENTS = ["kafka-python", "confluent"]
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory):
-    """Each connection has to log in again every second."""
+    """A broker at which each connection has to log in again every second."""
     again = {"connections.max.reauth.ms": "1000"}
     with secured_broker(tmp_path_factory.mktemp("secured"), **again) as started:
         yield started
 
 
-def removed(secured, user, password):
+def remove_user(secured, user, password):
     secured.remove(user)
     yield
     secured.set_password(user, password)
 
 
-def changed(secured, user, password):
+def change_password(secured, user, password):
     secured.set_password(user, "canary-another")
     yield
     secured.set_password(user, password)
@@ -72,9 +72,11 @@ def check_complaint(process, user):
     assert "Traceback" not in told
 
 
-@long
+@only_in_make_chaos
 @pytest.mark.parametrize("client", CLIENTS)
-def test_login_that_ends_in_mid_run(secured, client, make_life, redis_url, measured):
+def test_a_learner_survives_a_login_that_is_revoked_while_it_runs(
+    secured, client, make_life, redis_url, record_figures
+):
     draw = random.Random(client)
     user = f"user-{client}"
     secured.set_password(user, PASSWORD)
@@ -92,37 +94,37 @@ def test_login_that_ends_in_mid_run(secured, client, make_life, redis_url, measu
     answered = 0
     for turn in range(FIGURES.attack_rounds):
         life.feed(1000)
-        life.advances()
+        life.advance()
         time.sleep(draw.random() * 0.5)
-        fault = (removed if turn % 2 else changed)(secured, user, PASSWORD)
-        with watched(process) as watcher:
+        fault = (remove_user if turn % 2 else change_password)(secured, user, PASSWORD)
+        with watch_predictions(process) as watcher:
             next(fault)
             life.feed(500)
             told = f"authentication failed at .* for user {user}"
             wait_for(
                 lambda: "authentication failed" in process.get("/status")[1]["waiting_for"], told
             )
-            wait_for(lambda: process.metrics()["kafka_up"] == 0, "Kafka is told to be down")
+            wait_for(lambda: process.metrics()["kafka_up"] == 0, "kafka_up is 0")
             next(fault, None)
-            life.caught_up()
+            life.catch_up()
         answered += watcher.statuses[200]
-        wait_for(lambda: process.metrics()["kafka_up"] == 1, "Kafka is told to be up")
+        wait_for(lambda: process.metrics()["kafka_up"] == 1, "kafka_up is 1")
     check_complaint(process, user)
     process.kill()
     life.prove()
     title = f"Kafka: login removed or changed in mid-run ({client})"
-    measured(title, rounds=FIGURES.attack_rounds, different=0, predictions=answered, failed=0)
+    record_figures(title, rounds=FIGURES.attack_rounds, different=0, predictions=answered, failed=0)
 
 
 # TLS.
 
 
-@long
+@only_in_make_chaos
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_learner_with_wrong_tls_settings_says_so_and_goes_on_when_mended(
-    secured, client, make_life, redis_url, tmp_path, measured
+def test_a_learner_names_wrong_tls_settings_and_resumes_once_they_are_fixed(
+    secured, client, make_life, redis_url, tmp_path, record_figures
 ):
-    """The file of certificates is wrong; when it is replaced the learner needs no restart."""
+    """The certificate file is wrong; when it is replaced the learner needs no restart."""
     ca = tmp_path / "ca.pem"
     stranger, right = (
         (secured.folder / "stranger.pem").read_bytes(),
@@ -140,70 +142,73 @@ def test_a_learner_with_wrong_tls_settings_says_so_and_goes_on_when_mended(
         life.feed(500)
         process = life.start("learn", client=client)
         wait_for(
-            lambda one=process: "security.ca_file" in trouble(one), "a line that names the setting"
+            lambda one=process: "security.ca_file" in read_waiting_for(one),
+            "a line that names the setting",
         )
         assert process.metrics()["kafka_up"] == 0
         ca.write_bytes(right)
-        life.caught_up()
+        life.catch_up()
         assert "Traceback" not in process.log.read_text()
         process.kill()
     life.prove()
-    measured(
+    record_figures(
         f"Kafka: wrong certificates, then the right ones ({client})",
         rounds=FIGURES.attack_rounds,
         different=0,
     )
 
 
-def trouble(process):
+def read_waiting_for(process):
     answer = process.get("/status")[1]
     return answer["waiting_for"] if answer else ""
 
 
-# Records that were acknowledged and are gone.
+# Acknowledged records that Kafka loses.
 
 
-@long
+@only_in_make_chaos
 @pytest.mark.parametrize("client", CLIENTS)
-def test_unclean_leader_election(client, make_life, redis_url, tmp_path, measured, caplog):
-    """What only one broker had is gone when the other one becomes the leader."""
+def test_a_learner_notices_records_lost_by_an_unclean_leader_election(
+    client, make_life, redis_url, tmp_path, record_figures, caplog
+):
+    """Records that only one broker had are lost when the other one becomes the leader."""
     draw = random.Random(client)
-    caplog.set_level(logging.CRITICAL, logger="kafka")  # its entries would keep refused sockets
+    caplog.set_level(logging.CRITICAL, logger="kafka")  # log entries would hold refused sockets
     policies = ["fail", "latest"]
-    # Each starts and kills brokers, which takes most of a minute.
+    # Each round starts and kills brokers, which takes most of a minute.
     rounds = FIGURES.attack_rounds // 5
     with kafka_cluster(tmp_path / "cluster") as cluster:
         for turn in range(rounds):
             policy = policies[turn % 2]
             life = make_life(
-                made(cluster, f"{client}-{turn}"),
+                create_topic(cluster, f"{client}-{turn}"),
                 redis_url,
                 f"unclean-{client}-{turn}",
                 source_settings={"on_data_loss": policy},
-                # A topic of one replica may be away too.
+                # A topic of one replica may be unavailable too.
                 dead_letters={"url": f"{redis_url}/dead-{client}-{turn}"},
             )
             life.feed(500)
             process = life.start("run", client=client)
-            life.caught_up()
+            life.catch_up()
             lose_the_end(cluster, life, draw)
             if policy == "fail":
                 assert process.ended() == 3, process.said()
                 assert "its end was cut off" in process.log.read_text()
             else:
                 wait_for(
-                    lambda one=process: "(truncated)" in one.log.read_text(), "the gap is told"
+                    lambda one=process: "(truncated)" in one.log.read_text(), "the gap is logged"
                 )
                 process.signal(signal.SIGTERM)
                 assert process.ended() == 0, process.said()
             assert "Traceback" not in process.log.read_text()
-            assert life.events() >= life.learned, "what was learned before the cut is kept"
+            assert life.events() >= life.learned, "events learned before the cut are lost"
             life.close()
-    leave_no_socket()
-    measured(f"Kafka: unclean leader election ({client})", rounds=rounds, unnoticed=0)
+    collect_sockets()
+    record_figures(f"Kafka: unclean leader election ({client})", rounds=rounds, unnoticed=0)
 
 
-def made(cluster, name):
+def create_topic(cluster, name):
     with KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(",")) as admin:
         admin.create_topics(
             {name: {"num_partitions": 1, "replication_factor": 2}}, wait_for_metadata=True
@@ -212,7 +217,7 @@ def made(cluster, name):
 
 
 def isr(cluster, topic):
-    """The leader of the partition and the replicas in sync; -1 while no broker answers."""
+    """Return the leader of the partition and the replicas in sync; -1 while no broker answers."""
     try:
         with KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(",")) as admin:
             told = admin.describe_topics([topic])[0]["partitions"][0]
@@ -222,7 +227,7 @@ def isr(cluster, topic):
 
 
 def lose_the_end(cluster, life, draw):
-    """The follower is away while more is learned; then it comes back alone and gets other
+    """Keep the follower down while more is learned; then restart it alone and give it other
     records.
     """
     topic = life.log.rpartition("/")[2]
@@ -232,7 +237,7 @@ def lose_the_end(cluster, life, draw):
     cluster.nodes[follower].kill()
     wait_for(lambda: isr(cluster, topic) == (leader, {leader}), "one broker is alone")
     life.feed(500)
-    life.caught_up()
+    life.catch_up()
     life.learned = life.events()
     cluster.nodes[leader].kill()
     cluster.nodes[follower].start()
@@ -246,8 +251,10 @@ def lose_the_end(cluster, life, draw):
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD] if CHAOS else [ZSTD])
-def test_bombs_under_a_learner(codec, make_topic, make_life, redis_url, measured):
-    """A small batch that unpacks to 200 MiB, or to millions of headers, is passed over and told."""
+def test_a_learner_skips_batches_that_would_fill_the_memory(
+    codec, make_topic, make_life, redis_url, record_figures
+):
+    """A small batch that unpacks to 200 MiB, or to millions of headers, is skipped and reported."""
     grown = []
     for turn in range(FIGURES.attack_rounds):
         life = make_life(
@@ -255,30 +262,30 @@ def test_bombs_under_a_learner(codec, make_topic, make_life, redis_url, measured
         )
         life.feed(200)
         process = life.start("run")
-        life.caught_up()
+        life.catch_up()
         before = peak_mb(process.pid)
         process.signal(signal.SIGSTOP)
         place = len(life.messages)
-        headers = turn % 2 or codec == SNAPPY  # snappy packs nothing small enough
+        headers = turn % 2 or codec == SNAPPY  # snappy cannot pack 200 MiB small enough
         plant_at(
             life, place, header_bomb(codec, 4 << 20, place) if headers else bomb(codec, 200, place)
         )
         life.feed(200)
         process.signal(signal.SIGCONT)
-        wait_for(lambda one=process: gaps_told(one), "the gap is told")
+        wait_for(lambda one=process: read_gaps(one), "the gap is logged")
         process.answers("/readyz", 200)
         wait_for(lambda one=process: one.get("/status")[1]["lag"] == 0, "the rest is learned")
         grown.append(peak_mb(process.pid) - before)
-        assert gaps_told(process) == [(place, place + 1)]
+        assert read_gaps(process) == [(place, place + 1)]
         assert process.metrics()['events_lost_total{reason="corrupt"}'] == 1
         process.signal(signal.SIGTERM)
         assert process.ended() == 0, process.said()
         assert "Traceback" not in process.log.read_text()
-        check_same_as_without(life, gaps_told(process))
+        check_same_as_without(life, read_gaps(process))
         life.close()
     assert max(grown) < 300, f"a process grew by {grown} MiB"
     name = {GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}[codec]
-    measured(
+    record_figures(
         f"Kafka: bombs in {name} under a learner",
         rounds=len(grown),
         different=0,
@@ -287,7 +294,7 @@ def test_bombs_under_a_learner(codec, make_topic, make_life, redis_url, measured
 
 
 def plant_at(life, offset, batch):
-    """Make the next record of the log this batch."""
+    """Replace the next record of the log with this batch."""
     bootstrap, topic = life.log.removeprefix("kafka://").split("/")
     with closing(open_sink(life.log)) as sink:
         sink.append([Entry(filler(batch))])

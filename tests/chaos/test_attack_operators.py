@@ -1,4 +1,6 @@
-"""Import, rollback and freeze at once beside a learner: two histories are never mixed."""
+"""Import, rollback and freeze at the same moment beside a learner: two histories are
+never mixed.
+"""
 
 import random
 import time
@@ -31,18 +33,18 @@ def command(tmp_path):
     return lambda *words: Command(tmp_path, "checkpoints", *words)
 
 
-def test_import_rollback_and_freeze_at_the_same_moment(
-    make_life, command, redis_url, tmp_path, measured
+def test_simultaneous_import_rollback_and_freeze_never_mix_histories(
+    make_life, command, redis_url, tmp_path, record_figures
 ):
     life = make_life(f"{redis_url}/words", redis_url, "words", checkpoint={"keep": 100})
     draw, config, carried = random.Random(6), life.config(), tmp_path / "early.onepass"
     life.feed(1000)
     process = life.start("run")
-    life.caught_up()
+    life.catch_up()
     assert command("export", "--to", carried, "--config", config).ended() == 0
     answers = Counter()
     life.feed(1000)
-    life.caught_up()  # two generations or more: from the newest alone there is no way back
+    life.catch_up()  # a rollback needs an older generation than the newest
     for _ in range(FIGURES.attack_rounds):
         life.feed(1000)
         time.sleep(draw.random() * 0.3)
@@ -56,7 +58,7 @@ def test_import_rollback_and_freeze_at_the_same_moment(
         answers.update(ask_at_once(words, command, config))
         check_nothing_is_learned(life, process)
         assert command("unfreeze", "--config", config).ended() == 0
-        life.caught_up()
+        life.catch_up()
         assert process.status is None, process.said()
     assert "Traceback" not in process.log.read_text()
     assert answers["freeze", 0] == FIGURES.attack_rounds
@@ -65,7 +67,7 @@ def test_import_rollback_and_freeze_at_the_same_moment(
     life.prove_by_lineage()
     rounds = FIGURES.attack_rounds
     obeyed = sum(number for (_, status), number in answers.items() if status == 0)
-    measured(
+    record_figures(
         "import, rollback and freeze at the same moment", rounds=rounds, obeyed=obeyed, different=0
     )
 
@@ -74,7 +76,7 @@ def ask_at_once(words, command, config):
     """Start all commands, then return the name and the exit status of each."""
     asked = [(word[0], command(*word, "--config", config)) for word in words]
     for word, one in asked:
-        # A command is carried out, or refused because another was faster; never half done.
+        # A command is carried out, or refused because another was faster; never done in part.
         status = one.ended()
         assert status in {0, 1}, one.said()
         assert "Traceback" not in one.said()
@@ -82,7 +84,7 @@ def ask_at_once(words, command, config):
 
 
 def check_nothing_is_learned(life, process):
-    """Frozen, the newest generation stays what it is, though the learner sees more events."""
+    """While frozen, the newest generation stays the same, though the learner sees more events."""
 
     def left():
         status = process.get("/status")[1]
@@ -97,8 +99,10 @@ def check_nothing_is_learned(life, process):
     assert life.newest() == newest
 
 
-def test_import_of_a_model_with_other_settings(make_life, command, redis_url, tmp_path, measured):
-    """The right configuration refuses it; with the wrong one the running learner stops."""
+def test_a_model_with_other_settings_is_never_mixed_in(
+    make_life, command, redis_url, tmp_path, record_figures
+):
+    """The right configuration refuses the import; with the wrong one the running learner stops."""
     log = f"{redis_url}/events"
     life = make_life(log, redis_url, "mine")
     stranger = make_life(log, redis_url, "other", learner=OTHER)
@@ -112,12 +116,12 @@ def test_import_of_a_model_with_other_settings(make_life, command, redis_url, tm
     for _ in range(FIGURES.attack_rounds):
         life.feed(1000)
         process = life.start("run")
-        life.advances()
+        life.advance()
         time.sleep(draw.random() * 0.3)
         refused = command("import", theirs, "--replace", "--config", config)
         assert refused.ended() == 2
         assert "other settings" in refused.said()
-        life.caught_up()
+        life.catch_up()
         assert command("export", "--force", "--to", mine, "--config", config).ended() == 0
         life.feed(1000)
         assert command("import", theirs, "--replace", "--config", disguised).ended() == 0
@@ -127,7 +131,7 @@ def test_import_of_a_model_with_other_settings(make_life, command, redis_url, tm
         assert life.events() == 980, "the learner of the old settings wrote over the import"
         assert command("import", mine, "--replace", "--config", config).ended() == 0
     life.prove()
-    measured(
+    record_figures(
         "import of a model with other settings",
         rounds=2 * FIGURES.attack_rounds,
         mixed=0,

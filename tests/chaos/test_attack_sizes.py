@@ -22,9 +22,9 @@ PAGES = {
     "/weights": 20_000,
     "/": 100_000,
 }
-"""Bytes that an answer may have, whatever the stream brought."""
+"""Bytes that each answer may have, whatever the stream contains."""
 MIB = 64
-"""That a process may grow by; 100,000 labels or a million names would take more."""
+"""MiB that a process may grow by; 100,000 labels or a million names would take more."""
 GROWING = {
     "learner": {"kind": "one_vs_rest", "base": "pa1"},
     "features": {"columns": ["amount"], "bits": 0},
@@ -32,7 +32,7 @@ GROWING = {
 }
 
 
-def write(redis_url, values):
+def write_stream(redis_url, values):
     with Redis.from_url(redis_url) as client:
         pipeline = client.pipeline(transaction=False)
         for number, value in enumerate(values, 1):
@@ -42,7 +42,7 @@ def write(redis_url, values):
         pipeline.execute()
 
 
-def taken(process):
+def count_taken(process):
     answer = process.get("/status")[1]
     return answer["events"] + answer["rejects"]
 
@@ -53,7 +53,7 @@ def count_dead_letters(redis_url):
 
 
 def check_pages(process):
-    """Every page is small; the slowest of them in seconds."""
+    """Check that every page is small; return the seconds of the slowest."""
     seconds = []
     for path, most in PAGES.items():
         watch = Stopwatch()
@@ -66,8 +66,8 @@ def check_pages(process):
     return max(seconds)
 
 
-def series(process):
-    """The series on /metrics, each with its labels."""
+def read_series(process):
+    """Return the series on /metrics, each with its labels."""
     with urllib.request.urlopen(
         f"http://127.0.0.1:{process.port}/metrics", timeout=HANG_SECONDS
     ) as reply:
@@ -76,32 +76,34 @@ def series(process):
 
 
 def watch(config, redis_url, values, first):
-    """Learn the first values, then the others; the growth in MiB, the last status, the slowest
-    page.
+    """Learn the first values, then the rest; return the growth in MiB, the last status and the
+    slowest page.
     """
-    write(redis_url, values[:first])
+    write_stream(redis_url, values[:first])
     process = Process(["run"], config)
     try:
         process.answers("/readyz", 200)
-        wait_for(lambda: taken(process) >= first, "the first events")
-        # Metrics of the newest checkpoint are there when there is one.
+        wait_for(lambda: count_taken(process) >= first, "the first events")
+        # The metrics of the newest checkpoint exist only after the first one.
         wait_for(lambda: process.get("/status")[1]["checkpoint"]["generation"], "a checkpoint")
         check_pages(process)
-        before, known = rss_mb(process.pid), series(process)
-        write(redis_url, values[first:])
-        wait_for(lambda: taken(process) >= len(values), "all events", 600)
+        before, known = rss_mb(process.pid), read_series(process)
+        write_stream(redis_url, values[first:])
+        wait_for(lambda: count_taken(process) >= len(values), "all events", 600)
         # Rejects are counted before their dead letters are written.
         rejects = process.get("/status")[1]["rejects"]
         wait_for(lambda: count_dead_letters(redis_url) >= rejects, "their dead letters")
         slowest = check_pages(process)
-        new = series(process) - known
+        new = read_series(process) - known
         assert not new, f"a metric has a new label: {sorted(new)[:5]}"
         return rss_mb(process.pid) - before, process.get("/status")[1], slowest
     finally:
         process.kill()
 
 
-def test_far_more_labels_than_classes(redis_url, tmp_path, measured):
+def test_labels_beyond_max_classes_are_rejected_within_flat_memory(
+    redis_url, tmp_path, record_figures
+):
     config = write_config(
         tmp_path / "c.yaml", f"{redis_url}/events", redis_url, seconds=1.0, **GROWING
     )
@@ -113,7 +115,7 @@ def test_far_more_labels_than_classes(redis_url, tmp_path, measured):
     assert grown < MIB
     assert count_dead_letters(redis_url) == LABELS - 64
     assert "an event was rejected (label)" in config.with_suffix(".log").read_text()
-    measured(
+    record_figures(
         "labels beyond max_classes",
         labels=LABELS,
         lost=0,
@@ -122,7 +124,7 @@ def test_far_more_labels_than_classes(redis_url, tmp_path, measured):
     )
 
 
-def test_more_classes_than_there_may_be_is_a_setting_that_is_refused(redis_url, tmp_path):
+def test_a_setting_above_the_class_limit_is_refused(redis_url, tmp_path):
     label = {"field": "label", "classes": "grow", "max_classes": 100_000}
     config = write_config(
         tmp_path / "c.yaml", f"{redis_url}/events", redis_url, **{**GROWING, "label": label}
@@ -133,7 +135,7 @@ def test_more_classes_than_there_may_be_is_a_setting_that_is_refused(redis_url, 
     assert "65536" in done.stderr
 
 
-def test_names_without_end_in_a_stream_and_in_one_event(redis_url, tmp_path, measured):
+def test_endless_feature_names_leave_memory_flat(redis_url, tmp_path, record_figures):
     bits = {"bits": 18}
     config = write_config(
         tmp_path / "c.yaml", f"{redis_url}/events", redis_url, seconds=1.0, features=bits
@@ -152,6 +154,6 @@ def test_names_without_end_in_a_stream_and_in_one_event(redis_url, tmp_path, mea
     assert status["rejects_by_reason"] == {"too_long": 1, "too_many": 2}
     assert grown < MIB
     title = "distinct features in a stream, a million in one event"
-    measured(
+    record_figures(
         title, features=FEATURES, lost=0, grown_mib=round(grown), slowest_page=round(slowest, 2)
     )

@@ -1,9 +1,10 @@
-"""Records that vanish between two looks at a log: each time they are noticed, or nothing was lost.
+"""Records that vanish between two looks at a log: each time the loss is noticed, or nothing was
+lost.
 
 A round reads a log of numbered records, cuts it at a random moment and reads on. It is *noticed*
 when the reader stops or records a gap, and *whole* when every record came although some were cut.
 Anything else is a silent loss. `XDEL` and compaction delete single records on purpose and are no
-loss; what a reader passes over there is exactly what was deleted.
+loss; there, the reader skips exactly the deleted records.
 """
 
 import random
@@ -20,11 +21,11 @@ from redis import Redis
 
 from service.embedded.redis import RedisServer
 from service.sources import open_sink
-from tests.chaos.events import mixed, tally
+from tests.chaos.events import make_messages, tally
 from tests.chaos.holds import CHECKPOINT, frozen, paused, running, stopped, without_lease
 from tests.chaos.life import END_SECONDS
 from tests.chaos.memory import rss_mb
-from tests.chaos.reading import Reading, numbered
+from tests.chaos.reading import Reading, make_records
 from tests.chaos.scale import FIGURES
 from tests.waiting import wait_for
 
@@ -33,13 +34,13 @@ MORE = 300
 
 
 def attack(url, cut, keep, what, **options):
-    """Rounds of: read to a random place, cut while the reader is there, read on."""
+    """Run rounds of: read to a random place, cut while the reader is there, read on."""
     draw = random.Random(what)
     seen = {"noticed": 0, "whole": 0}
     for number in range(FIGURES.attack_rounds):
         log = url(number)
         with closing(open_sink(log)) as sink:
-            sink.append(numbered(0, LENGTH))
+            sink.append(make_records(0, LENGTH))
             with closing(Reading(log, **options)) as reading:
                 reading.read(draw.randrange(LENGTH))
                 time.sleep(draw.uniform(0.0, 0.3))
@@ -67,14 +68,14 @@ def server(request, tmp_path_factory):
 
 
 def trim(client, name, sink, draw):
-    sink.append(numbered(LENGTH, MORE))
+    sink.append(make_records(LENGTH, MORE))
     client.xtrim(name, maxlen=draw.randrange(1, LENGTH + MORE), approximate=False)
     return LENGTH + MORE
 
 
 def burst(client, name, _sink, draw):
     with client.pipeline(transaction=True) as pipe:
-        for entry in numbered(LENGTH, MORE):
+        for entry in make_records(LENGTH, MORE):
             pipe.xadd(
                 name, {"value": entry.value}, maxlen=draw.randrange(1, MORE), approximate=False
             )
@@ -84,7 +85,7 @@ def burst(client, name, _sink, draw):
 
 def recreate_stream(client, name, sink, _draw):
     client.delete(name)
-    sink.append(numbered(LENGTH + 1, MORE))  # so `LENGTH` came in no stream: it is never whole
+    sink.append(make_records(LENGTH + 1, MORE))  # no stream has `LENGTH`, so it is never whole
     return LENGTH + 1 + MORE
 
 
@@ -95,13 +96,15 @@ def restore(client, name, sink, draw):
         for position, fields in older:
             pipe.xadd(name, fields, position)
         pipe.execute()
-    sink.append(numbered(LENGTH + 1, MORE))
+    sink.append(make_records(LENGTH + 1, MORE))
     return LENGTH + 1 + MORE
 
 
 @pytest.mark.parametrize("on_data_loss", ["fail", "earliest"])
 @pytest.mark.parametrize("cut", [trim, burst, recreate_stream, restore])
-def test_a_stream_is_cut_at_a_random_moment(server, measured, cut, on_data_loss):
+def test_a_stream_cut_at_a_random_moment_loses_nothing_silently(
+    server, record_figures, cut, on_data_loss
+):
     with Redis.from_url(server.url) as client:
 
         def now(log, sink, draw, reading):
@@ -116,16 +119,16 @@ def test_a_stream_is_cut_at_a_random_moment(server, measured, cut, on_data_loss)
             f"{server.version}: {cut.__name__.replace('_', ' ')} under a reader, on_data_loss"
             f" {on_data_loss}"
         )
-        attack(url, now, measured, what, on_data_loss=on_data_loss)
+        attack(url, now, record_figures, what, on_data_loss=on_data_loss)
 
 
-def test_deleted_entries_are_all_that_is_passed_over(server, measured):
+def test_a_reader_skips_only_deleted_entries(server, record_figures):
     draw = random.Random(3)
     with Redis.from_url(server.url) as client:
         for number in range(FIGURES.attack_rounds):
             log = f"{server.url}/xdel-{number}"
             with closing(open_sink(log)) as sink, closing(Reading(log)) as reading:
-                places = sink.append(numbered(0, LENGTH))
+                places = sink.append(make_records(0, LENGTH))
                 reading.read(draw.randrange(1, LENGTH))
                 deleted = draw.sample(range(LENGTH - 1), 20)
                 client.xdel(f"xdel-{number}", *(places[at].position for at in deleted))
@@ -134,7 +137,7 @@ def test_deleted_entries_are_all_that_is_passed_over(server, measured):
                 assert not reading.lost or set(deleted) & known, reading.lost
                 if not reading.lost:
                     assert set(reading.found) == known | (set(range(LENGTH)) - set(deleted))
-    measured(
+    record_figures(
         f"{server.version}: XDEL of 20 entries", rounds=FIGURES.attack_rounds, lost_in_silence=0
     )
 
@@ -144,7 +147,7 @@ def test_deleted_entries_are_all_that_is_passed_over(server, measured):
 
 def delete_records(log, sink, draw, _reading):
     bootstrap, name = log.removeprefix("kafka://").split("/")
-    sink.append(numbered(LENGTH, MORE))
+    sink.append(make_records(LENGTH, MORE))
     with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
         admin.delete_records({TopicPartition(name, 0): draw.randrange(1, LENGTH + MORE)})
     return LENGTH + MORE
@@ -159,28 +162,30 @@ def recreate_topic(log, _sink, _draw, _reading):
             {name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True
         )
     with closing(open_sink(log)) as fresh:
-        fresh.append(numbered(LENGTH + 1, 2 * LENGTH))  # longer than the old one
+        fresh.append(make_records(LENGTH + 1, 2 * LENGTH))  # longer than the old one
     return 3 * LENGTH + 1
 
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("cut", [delete_records, recreate_topic])
 @pytest.mark.parametrize("client", ["kafka-python", "confluent"])
-def test_a_topic_is_cut_at_a_random_moment(make_topic, measured, cut, client):
+def test_a_topic_cut_at_a_random_moment_loses_nothing_silently(
+    make_topic, record_figures, cut, client
+):
     what = f"Kafka by {client}: {cut.__name__.replace('_', ' ')} under a reader"
-    attack(lambda _: make_topic(), cut, measured, what, client=client)
+    attack(lambda _: make_topic(), cut, record_figures, what, client=client)
 
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("client", ["kafka-python", "confluent"])
-def test_a_topic_recreated_before_the_end_that_was_set(make_topic, measured, client):
-    """A reader that is to stop at the end does not end well on another topic."""
+def test_a_topic_recreated_before_the_set_end_is_noticed(make_topic, record_figures, client):
+    """A reader that has to stop at an end does not reach it on another topic."""
     noticed = 0
     for number in range(FIGURES.attack_rounds):
         draw = random.Random(number)
         log = make_topic()
         with closing(open_sink(log)) as sink:
-            sink.append(numbered(0, LENGTH))
+            sink.append(make_records(0, LENGTH))
         with closing(Reading(log, client=client)) as reading:
             reading.source.stop_at_end()
             reading.read(draw.randrange(LENGTH // 2), most=20)
@@ -191,7 +196,7 @@ def test_a_topic_recreated_before_the_end_that_was_set(make_topic, measured, cli
             )
             assert reading.lost
             noticed += 1
-    measured(
+    record_figures(
         f"Kafka by {client}: recreated before the end",
         rounds=FIGURES.attack_rounds,
         noticed=noticed,
@@ -231,7 +236,7 @@ def lines(first, end):
 
 
 @pytest.mark.parametrize("cut", [rewrite, cut_and_grow, truncate, replace])
-def test_a_file_is_cut_at_a_random_moment(tmp_path, measured, cut):
+def test_a_file_cut_at_a_random_moment_loses_nothing_silently(tmp_path, record_figures, cut):
     draw = random.Random(cut.__name__)
     seen = {"noticed": 0, "whole": 0}
     path = tmp_path / "events.jsonl"
@@ -244,16 +249,16 @@ def test_a_file_is_cut_at_a_random_moment(tmp_path, measured, cut):
             reading.read(LARGE - 1, most=500)
             seen[reading.judge(range(LARGE))] += 1
     what = f"file: {cut.__name__.replace('_', ' ')} under a reader"
-    measured(what, rounds=FIGURES.attack_rounds, **seen, lost_in_silence=0)
+    record_figures(what, rounds=FIGURES.attack_rounds, **seen, lost_in_silence=0)
 
 
 # A learner.
 
 
 def flood(url, first, count, keep, **fields):
-    """Events in one transaction, of which the last are kept."""
+    """Append events in one transaction, of which the stream keeps only the last."""
     server, _, name = url.rpartition("/")
-    messages = mixed(first, count)
+    messages = make_messages(first, count)
     with Redis.from_url(server) as client, client.pipeline(transaction=True) as pipe:
         for message in messages:
             pipe.xadd(name, {"value": message, **fields}, maxlen=keep, approximate=False)
@@ -262,13 +267,15 @@ def flood(url, first, count, keep, **fields):
 
 
 @pytest.mark.parametrize("hold", [running, stopped, frozen, without_lease, paused])
-def test_a_learner_stops_when_its_stream_is_trimmed(server, redis_url, make_life, measured, hold):
+def test_a_learner_stops_when_its_stream_is_trimmed(
+    server, redis_url, make_life, record_figures, hold
+):
     for number in range(FIGURES.attack_rounds):
         name = f"trimmed-{hold.__name__}-{number}"
         life = make_life(f"{server.url}/{name}", redis_url, name, checkpoint=CHECKPOINT)
         life.feed(500)
         process = life.start("run")
-        life.caught_up()
+        life.catch_up()
         with hold(life, process):
             flood(life.log, 50_000, 20_000, 2_000)
         assert process.ended() == 3, process.said()
@@ -277,20 +284,20 @@ def test_a_learner_stops_when_its_stream_is_trimmed(server, redis_url, make_life
         life.close()
     how = hold.__name__.replace("_", " ")
     what = f"{server.version}: 18,000 of 20,000 entries trimmed, learner {how}"
-    measured(what, rounds=FIGURES.attack_rounds, exit_3=FIGURES.attack_rounds)
+    record_figures(what, rounds=FIGURES.attack_rounds, exit_3=FIGURES.attack_rounds)
 
 
-def test_a_learner_records_the_gap_and_goes_on(server, make_life, measured):
+def test_a_learner_records_the_gap_and_continues(server, make_life, record_figures):
     for number in range(FIGURES.attack_rounds):
         name = f"gap-{number}"
         source = {"url": f"{server.url}/{name}", "on_data_loss": "earliest"}
         life = make_life(source["url"], server.url, name, source=source)
         life.feed(500)
         process = life.start("run")
-        life.caught_up()
+        life.catch_up()
         left = flood(life.log, 501, 20_000, 2_000)[-2_000:]
         life.messages += left
-        life.caught_up()
+        life.catch_up()
         assert 'events_lost_total{reason="retention"}' in process.metrics()
         process.signal(signal.SIGTERM)
         assert process.ended() == 0
@@ -301,19 +308,21 @@ def test_a_learner_records_the_gap_and_goes_on(server, make_life, measured):
         f"{server.version}: the same with on_data_loss earliest: gap in the lineage, the rest"
         " learned"
     )
-    measured(what, rounds=FIGURES.attack_rounds, gaps=FIGURES.attack_rounds, different=0)
+    record_figures(what, rounds=FIGURES.attack_rounds, gaps=FIGURES.attack_rounds, different=0)
 
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("client", ["kafka-python", "confluent"])
-def test_retention_under_a_stopped_learner(make_topic, redis_url, make_life, measured, client):
+def test_a_stopped_learner_notices_retention_when_it_resumes(
+    make_topic, redis_url, make_life, record_figures, client
+):
     for number in range(FIGURES.attack_rounds):
         life = make_life(make_topic(), redis_url, f"stopped-{client}-{number}")
         life.feed(500)
         process = life.start(client=client)
-        life.caught_up()
+        life.catch_up()
         process.signal(signal.SIGSTOP)
-        life.append(mixed(501, 500))
+        life.append(make_messages(501, 500))
         bootstrap, name = life.log.removeprefix("kafka://").split("/")
         with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
             admin.delete_records({TopicPartition(name, 0): 900})
@@ -321,15 +330,15 @@ def test_retention_under_a_stopped_learner(make_topic, redis_url, make_life, mea
         assert process.ended() == 3, process.said()
         assert re.search("wanted [5-8][0-9]{2}, it holds 900 to 1000", process.said())
     what = f"Kafka by {client}: retention under a learner stopped by SIGSTOP"
-    measured(what, rounds=FIGURES.attack_rounds, exit_3=FIGURES.attack_rounds)
+    record_figures(what, rounds=FIGURES.attack_rounds, exit_3=FIGURES.attack_rounds)
 
 
-def test_large_entries_under_a_memory_limit(server, make_life, measured):
-    """400 entries of 4 MB, and 200 MB of address space more than the idle learner has."""
+def test_a_learner_reads_large_entries_under_a_memory_limit(server, make_life, record_figures):
+    """400 entries of 4 MB, and an address space of 200 MB more than the idle learner has."""
     life = make_life(f"{server.url}/large", server.url, "large", max_poll_records=500)
     life.feed(100)
     process = life.start()
-    life.caught_up()
+    life.catch_up()
     pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[0])
     used = pages * resource.getpagesize()
     resource.prlimit(process.pid, resource.RLIMIT_AS, (used + (200 << 20),) * 2)
@@ -350,4 +359,4 @@ def test_large_entries_under_a_memory_limit(server, make_life, measured):
     with Redis.from_url(server.url) as client:
         client.delete("large")
     what = f"{server.version}: entries of 4 MB under a memory limit"
-    measured(what, entries=entries, more_mb_resident=round(most - before), different=0)
+    record_figures(what, entries=entries, more_mb_resident=round(most - before), different=0)

@@ -1,4 +1,4 @@
-"""Systems around the learner that refuse or forget: Redis without disk or memory, a cut log."""
+"""Systems around the learner fail: Redis has no disk or memory left, or a log is cut."""
 
 import random
 import signal
@@ -10,32 +10,32 @@ from kafka import KafkaAdminClient, TopicPartition
 from redis import Redis
 
 from service.embedded.redis import RedisServer
-from tests.chaos.gap_checks import check_same_as_without, gaps_told
+from tests.chaos.gap_checks import check_same_as_without, read_gaps
 from tests.chaos.holds import CHECKPOINT, MOST_AHEAD, frozen, pause_reason, stopped
 from tests.chaos.lanes import side_by_side
 from tests.chaos.scale import CHAOS, FIGURES
-from tests.chaos.watcher import watched
+from tests.chaos.watcher import watch_predictions
 from tests.waiting import wait_for
 
-# Redis that takes no writes.
+# Redis refuses writes.
 
 
 @contextmanager
 def no_disk(server, client):
-    """BGSAVE fails because a folder lies where the dump goes; then Redis refuses every write."""
+    """BGSAVE fails because a folder is in the place of the dump; then Redis refuses every write."""
     client.config_set("save", "3600 1")
     obstacle = server.log.parent / "dump.rdb"
     obstacle.mkdir()
-    saved(client, "err")
+    save(client, "err")
     yield
     obstacle.rmdir()
-    saved(client, "ok")
+    save(client, "ok")
     obstacle.unlink()
     client.config_set("save", "")
 
 
-def saved(client, result):
-    """Save until Redis tells of this result."""
+def save(client, result):
+    """Save, and check the result that Redis reports."""
     client.bgsave()
     wait_for(lambda: not client.info("persistence")["rdb_bgsave_in_progress"], "the end of BGSAVE")
     assert client.info("persistence")["rdb_last_bgsave_status"] == result
@@ -56,7 +56,9 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("which", ["packaged", "system"] if CHAOS else ["packaged"])
-def test_redis_that_takes_no_writes(which, make_life, redis_url, tmp_path, measured, request):
+def test_a_learner_survives_a_redis_that_refuses_writes(
+    which, make_life, redis_url, tmp_path, record_figures, request
+):
     executable = request.getfixturevalue("system_redis") if which == "system" else None
 
     def live(name):
@@ -72,7 +74,7 @@ def test_redis_that_takes_no_writes(which, make_life, redis_url, tmp_path, measu
                 log = f"{redis_url}/{which}-{fault.__name__}"
                 life = make_life(log, server.url, fault.__name__, checkpoint=CHECKPOINT)
                 for turn in range(FIGURES.attack_rounds):
-                    answered += refused_once(life, client, fault(server, client), word, draw, turn)
+                    answered += apply_fault(life, client, fault(server, client), word, draw, turn)
                 life.prove()
                 life.close()
         finally:
@@ -82,27 +84,29 @@ def test_redis_that_takes_no_writes(which, make_life, redis_url, tmp_path, measu
     answered = side_by_side(live, *REFUSALS)
     for name, predictions in zip(REFUSALS, answered, strict=True):
         title = f"Redis ({which}): {name}, under a learner and at its start"
-        measured(
+        record_figures(
             title, rounds=FIGURES.attack_rounds, different=0, predictions=predictions, failed=0
         )
 
 
-def refused_once(life, client, fault, word, draw, turn):
-    """One fault at a random moment; in odd turns another learner has to start while it lasts."""
+def apply_fault(life, client, fault, word, draw, turn):
+    """Apply one fault at a random moment; in odd turns another learner has to start
+    while it lasts.
+    """
     life.feed(2000)
     process = life.start("run")
-    life.advances()
+    life.advance()
     time.sleep(draw.random() * 0.5)
     with fault:
         saved_events = life.events()
-        with watched(process) as watcher:
+        with watch_predictions(process) as watcher:
             life.feed(2000)
             wait_for(lambda: word in pause_reason(process), f"learning pauses and names {word}")
             figures = process.metrics()
         assert figures["redis_up"] == 0
         assert figures['checkpoint_failures_total{reason="down"}'] > 0
         assert 0 < figures["model_events"] - saved_events <= MOST_AHEAD + 20, (
-            "beyond the bound, or not at all"
+            "it learned beyond the bound, or not at all"
         )
         if turn % 2:
             process.kill()
@@ -115,8 +119,8 @@ def refused_once(life, client, fault, word, draw, turn):
                 f"a line about {word} from a learner that starts",
             )
             assert process.get("/readyz")[0] == 503
-    life.caught_up()
-    wait_for(lambda: process.metrics()["redis_up"] == 1, "Redis is told to be up")
+    life.catch_up()
+    wait_for(lambda: process.metrics()["redis_up"] == 1, "redis_up is 1")
     assert word in process.log.read_text()
     assert "Traceback" not in process.log.read_text()
     process.kill()
@@ -127,11 +131,11 @@ def refused_once(life, client, fault, word, draw, turn):
 
 
 @pytest.mark.parametrize("hold", [stopped, frozen])
-def test_retention_cuts_the_log_of_a_learner_that_stands_still(
-    hold, make_topic, make_life, redis_url, measured
+def test_an_idle_learner_notices_retention_when_it_resumes(
+    hold, make_topic, make_life, redis_url, record_figures
 ):
-    """With `fail` it stops, with `earliest` it goes on; its state is a quiet pass over what it
-    read.
+    """With `fail` it stops, with `earliest` it continues; its state equals a quiet pass over the
+    messages it read.
     """
     draw = random.Random(hold.__name__)
     for turn in range(FIGURES.attack_rounds):
@@ -140,7 +144,7 @@ def test_retention_cuts_the_log_of_a_learner_that_stands_still(
         life = make_life(make_topic(), redis_url, name, source_settings={"on_data_loss": policy})
         life.feed(1000)
         process = life.start("run")
-        life.advances()
+        life.advance()
         time.sleep(draw.random() * 0.3)
         with hold(life, process):
             life.feed(2000)
@@ -149,19 +153,19 @@ def test_retention_cuts_the_log_of_a_learner_that_stands_still(
             assert process.ended() == 3, process.said()
             assert "what follows the checkpoint was deleted" in process.log.read_text()
         else:
-            check_gone_on(process)
+            check_continues(process)
         assert "Traceback" not in process.log.read_text()
-        check_same_as_without(life, gaps_told(process))
+        check_same_as_without(life, read_gaps(process))
         life.close()
     title = f"Kafka: retention cuts the log of a learner that is {hold.__name__}"
-    measured(title, rounds=FIGURES.attack_rounds, unnoticed=0, different=0)
+    record_figures(title, rounds=FIGURES.attack_rounds, unnoticed=0, different=0)
 
 
-def check_gone_on(process):
-    """The gap is told and counted, the rest is learned, and the process can be stopped."""
-    wait_for(lambda: gaps_told(process), "the gap is told")
+def check_continues(process):
+    """The gap is logged and counted, the rest is learned, and the process can be stopped."""
+    wait_for(lambda: read_gaps(process), "the gap is logged")
     wait_for(lambda: process.get("/status")[1]["lag"] == 0, "the rest is learned")
-    passed = sum(end - start for start, end in gaps_told(process))
+    passed = sum(end - start for start, end in read_gaps(process))
     assert process.metrics()['events_lost_total{reason="retention"}'] == passed
     process.signal(signal.SIGTERM)
     assert process.ended() == 0, process.said()

@@ -1,5 +1,5 @@
-"""The broker dies under clients, under one learner, and is not there when another starts: nothing
-is lost, and predictions go on.
+"""The broker dies under clients and under a learner, or is absent when another starts: nothing is
+lost, and predictions continue.
 """
 
 import logging
@@ -14,8 +14,8 @@ from service.sources import create_log
 from service.sources.base import SourceUnavailableError
 from tests.chaos.measuring import Stopwatch
 from tests.chaos.scale import CHAOS, FIGURES
-from tests.chaos.topics import Topic, leave_no_socket, numbers, read
-from tests.chaos.watcher import watched
+from tests.chaos.topics import Topic, collect_sockets, numbers, read
+from tests.chaos.watcher import watch_predictions
 from tests.integration.processes import Process
 from tests.waiting import wait_for
 
@@ -25,7 +25,7 @@ HTTP_SECONDS = 3.0
 
 @pytest.fixture(scope="module")
 def own_broker(tmp_path_factory):
-    """Not the run's broker, which others use at the same time."""
+    """Another broker than the run's, which other tests use at the same time."""
     broker = kafka_broker(tmp_path_factory.mktemp("broker"), extra={})
     try:
         started = broker.__enter__()
@@ -39,7 +39,7 @@ def own_broker(tmp_path_factory):
 
 @pytest.fixture
 def broker(own_broker):
-    """To be killed; whatever happened, the next test finds it running."""
+    """A broker that the test may kill; afterwards it runs again for the next test."""
     yield own_broker
     if not own_broker.process.running:
         own_broker.start()
@@ -47,7 +47,7 @@ def broker(own_broker):
 
 @pytest.fixture
 def new_topic(broker):
-    """`new_topic(name)`: a topic of the broker that may be killed."""
+    """`new_topic(name)` creates a topic on the broker that may be killed."""
 
     def make(name):
         url = f"kafka://{broker.bootstrap}/{name}"
@@ -57,7 +57,7 @@ def new_topic(broker):
     return make
 
 
-def test_what_was_acknowledged_outlives_a_kill(broker, new_topic):
+def test_acknowledged_records_survive_a_kill_of_the_broker(broker, new_topic):
     topic, pid = new_topic("kept"), broker.pid
     topic.append(b"before")
     broker.kill()
@@ -73,16 +73,16 @@ def test_what_was_acknowledged_outlives_a_kill(broker, new_topic):
         assert read(source, 2) == [b"before", b"after"]
 
 
-# kafka-python leaves the sockets of refused connections to the collector, and its log entries would
-# hold them.
+# kafka-python leaves the sockets of refused connections to the garbage collector, and its log
+# entries would hold them.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_clients_outlive_the_broker(broker, new_topic, caplog):
+def test_clients_survive_a_restart_of_the_broker(broker, new_topic, caplog):
     caplog.set_level(logging.CRITICAL, logger="kafka")
-    outlive(broker, new_topic("outlived"))
-    leave_no_socket()
+    check_clients_survive(broker, new_topic("outlived"))
+    collect_sockets()
 
 
-def outlive(broker, topic):
+def check_clients_survive(broker, topic):
     topic.append(*numbers(0, 8))
     with topic.open("kafka-python") as one, topic.open("confluent") as other:
         for source in (one, other):
@@ -90,7 +90,7 @@ def outlive(broker, topic):
         broker.kill()
         for source in (one, other):
             watch = Stopwatch()
-            # While the broker is away: whoever waited for it would wait for ever.
+            # The broker is down: a client that waits for it would never return.
             with pytest.raises(SourceUnavailableError, match="Kafka"):
                 source.lag()
             assert not CHAOS or watch.seconds < 2 * HTTP_SECONDS
@@ -101,7 +101,9 @@ def outlive(broker, topic):
             assert source.gaps() == []
 
 
-def test_broker_killed_and_started_again(broker, make_life, redis_url, measured):
+def test_learners_survive_a_broker_that_is_killed_and_restarted(
+    broker, make_life, redis_url, record_figures
+):
     life, late = (
         make_life(f"kafka://{broker.bootstrap}/{name}", redis_url, name)
         for name in ("broker", "late")
@@ -109,21 +111,21 @@ def test_broker_killed_and_started_again(broker, make_life, redis_url, measured)
     life.feed()
     process = life.start("run")
     starts, returns = [], []
-    with watched(process) as watcher:
+    with watch_predictions(process) as watcher:
         for _ in range(FIGURES.broker_rounds):
             late.feed(100)
             life.feed(3000)
-            life.advances()
+            life.advance()
             broker.kill()
-            newcomer, seconds = started_without(late)
+            newcomer, seconds = start_without_broker(late)
             starts.append(seconds)
             returns.append(start_again(broker, life, late, newcomer))
     process.kill()
     life.prove()
     late.prove()
-    # What else the machine does may slow one start, not all.
+    # Other work on the machine may slow down one start, but not all.
     assert not CHAOS or min(starts) <= HTTP_SECONDS
-    measured(
+    record_figures(
         "broker: kill -9 and restart under load",
         rounds=FIGURES.broker_rounds,
         different=0,
@@ -131,7 +133,7 @@ def test_broker_killed_and_started_again(broker, make_life, redis_url, measured)
         predictions=watcher.statuses[200],
         failed=0,
     )
-    measured(
+    record_figures(
         "broker absent at start",
         rounds=FIGURES.broker_rounds,
         different=0,
@@ -141,30 +143,34 @@ def test_broker_killed_and_started_again(broker, make_life, redis_url, measured)
 
 
 def start_again(broker, life, late, newcomer):
-    """The broker, until both models have caught up; gives after how long the first one had."""
+    """Restart the broker, wait until both models have caught up, and return the seconds that the
+    first one took.
+    """
     try:
         broker.start()
         watch = Stopwatch()
         life.feed()
-        life.caught_up()
+        life.catch_up()
         seconds = watch.seconds
-        late.caught_up()
+        late.catch_up()
         newcomer.answers("/readyz", 200)
     finally:
         newcomer.kill()
     return seconds
 
 
-def started_without(life):
-    """A start as users have it, not a fork, since the whole of it counts; and after how long it
-    answers, with no broker to wait for.
+def start_without_broker(life):
+    """Start a process while no broker runs, and return it with the seconds until it answers. A fork
+    would not do: the whole start is measured.
     """
     watch = Stopwatch()
     process = Process(["run"], life.config())
     try:
         process.answers("/healthz", 200)
         seconds = watch.seconds
-        wait_for(lambda: "Kafka" in process.get("/status")[1]["waiting_for"], "a word about Kafka")
+        wait_for(
+            lambda: "Kafka" in process.get("/status")[1]["waiting_for"], "a message about Kafka"
+        )
     except BaseException:
         process.kill()
         raise

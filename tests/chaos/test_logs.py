@@ -1,5 +1,5 @@
-"""A log that is not what it was: each way is noticed by both clients, the policy is followed, and
-the gap is exact.
+"""A log that has changed: both clients notice each change, follow the policy, and report the exact
+gap.
 """
 
 from contextlib import closing
@@ -35,7 +35,7 @@ def bookmark_after(topic, client, count):
 # Retention.
 
 
-def test_retention_has_passed_the_bookmark(topic, client):
+def test_retention_beyond_the_bookmark_is_a_gap(topic, client):
     topic.append(*numbers(0, 10))
     bookmark = bookmark_after(topic, client, 2)
     with topic.admin() as admin:
@@ -57,7 +57,7 @@ def test_retention_has_passed_the_bookmark(topic, client):
         assert read(source, 1) == [b"10"]
 
 
-def test_retention_passes_while_reading(topic, client):
+def test_retention_during_reading_is_a_gap(topic, client):
     """The events are hidden in a transaction until some are deleted, so that no client has fetched
     them before.
     """
@@ -84,7 +84,7 @@ def test_retention_passes_while_reading(topic, client):
 
 
 @pytest.mark.parametrize("length", [3, 8, 12], ids=["shorter", "same", "longer"])
-def test_topic_recreated(topic, length):
+def test_a_recreated_topic_is_noticed(topic, length):
     topic.append(*numbers(0, 8))
     bookmark = bookmark_after(topic, "kafka-python", 5)
     topic.recreate(numbers(100, 100 + length))
@@ -105,7 +105,7 @@ def test_topic_recreated(topic, length):
             assert source.lag() == {"0": 0}
 
 
-def test_topic_recreated_while_reading(topic, client):
+def test_a_topic_recreated_during_reading_is_noticed(topic, client):
     topic.append(*numbers(0, 8))
     with topic.open(client) as source:
         read(source, 8)
@@ -114,7 +114,7 @@ def test_topic_recreated_while_reading(topic, client):
             read(source, 1_000)
 
 
-def test_other_cluster_is_another_log(topic, client):
+def test_a_topic_of_another_cluster_is_another_log(topic, client):
     topic.append(*numbers(0, 8))
     bookmark = bookmark_after(topic, client, 5)
     other = "x" + bookmark.marks[""]
@@ -122,7 +122,7 @@ def test_other_cluster_is_another_log(topic, client):
         source.seek(bookmark._replace(marks={"": other}))
 
 
-def test_end_cut_off(topic, client):
+def test_a_truncated_topic_is_noticed(topic, client):
     topic.append(*numbers(0, 8))
     marks = bookmark_after(topic, client, 8).marks
     cut = Bookmark({"0": "11"}, marks)
@@ -136,8 +136,8 @@ def test_end_cut_off(topic, client):
         assert source.gaps() == [Gap("0", "11", "8", 0, "truncated")]
 
 
-def test_end_cut_off_and_grown_again(topic, client):
-    """The same topic, yet another record where the bookmark has its last one."""
+def test_a_topic_truncated_and_grown_again_is_noticed(topic, client):
+    """The topic is the same, but another record has the place of the bookmark's last one."""
     topic.append(*numbers(0, 8))
     bookmark = bookmark_after(topic, client, 5)
     strange = bookmark._replace(marks=bookmark.marks | {"0": "4:1:1"})
@@ -148,7 +148,7 @@ def test_end_cut_off_and_grown_again(topic, client):
 # Partition added.
 
 
-def test_partition_added_while_reading_and_before_a_restart(topic, client):
+def test_an_added_partition_is_read_from_its_beginning(topic, client):
     topic.append(*numbers(0, 8))
     with topic.open(client) as source:
         read(source, 8)
@@ -185,9 +185,9 @@ def fill(topic, partition, values):
     [(spoil, "earliest"), (lambda path, number: set_codec(path, number, 7), "latest")],
     ids=["checksum", "unknown codec"],
 )
-def test_unreadable_batch(topic, client, harm, policy):
-    """Batches of one event; 1, 4, 5 and the last are bad: alone, as a pair, and with nothing
-    behind.
+def test_unreadable_batches_are_noticed_and_skipped(topic, client, harm, policy):
+    """Of the batches of one event, 1, 4, 5 and the last are bad: one alone, a pair, and one with
+    nothing behind it.
     """
     topic.append(*numbers(0, 8), batches=True)
     path = segment(topic.bootstrap, topic.name)
@@ -211,7 +211,7 @@ def test_unreadable_batch(topic, client, harm, policy):
         ]
 
 
-def test_unreadable_batch_of_many_is_passed_over_as_one(topic, client):
+def test_an_unreadable_batch_of_many_events_is_one_gap(topic, client):
     with KafkaProducer(bootstrap_servers=topic.bootstrap, linger_ms=200) as producer:
         for batch in (numbers(0, 3), numbers(3, 40), numbers(40, 43)):
             for sent in [producer.send(topic.name, value) for value in batch]:

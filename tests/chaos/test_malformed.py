@@ -1,12 +1,12 @@
-"""Ten malformed messages for each good one: the weights of the good ones alone, and every reject
-counted by reason.
+"""Ten malformed messages per good one: the weights are those of the good ones alone, and every
+reject is counted by reason.
 """
 
 import json
 import random
 from collections import Counter
 
-from tests.chaos.events import counted, event
+from tests.chaos.events import event, read_tally
 from tests.chaos.memory import rss_mb
 from tests.chaos.scale import FIGURES
 from tests.waiting import wait_for
@@ -79,10 +79,10 @@ KINDS = (
     ),
 )
 RARE = {5, 17}
-"""Long ones: one in a hundred of the others."""
+"""Places in KINDS of long messages: one for a hundred of the others."""
 
 
-def malformed(draw):
+def make_malformed(draw):
     place = draw.randrange(len(KINDS))
     if place in RARE and draw.random() > 0.01:
         place = 0
@@ -91,11 +91,13 @@ def malformed(draw):
 
 
 def mix():
-    """The malformed ones by reason, the good ones, and all of them as they are fed."""
+    """Return the malformed messages counted by reason, the good ones, and all in the order they are
+    fed.
+    """
     draw = random.Random(1)
     reasons, good, fed = Counter(), [], []
     for serial in range(1, FIGURES.malformed // 10 + 1):
-        bad = [malformed(draw) for _ in range(10)]
+        bad = [make_malformed(draw) for _ in range(10)]
         reasons.update(reason for reason, _ in bad)
         good.append(event(serial))
         messages = [*(message for _, message in bad), good[-1]]
@@ -104,7 +106,7 @@ def mix():
     return reasons, good, fed
 
 
-def test_malformed_messages_change_nothing_but_their_counts(make_life, redis_url, measured):
+def test_malformed_messages_change_only_their_counts(make_life, redis_url, record_figures):
     limits = {"max_bytes": LONGEST, "max_features": MOST}
     pace = {"interval_seconds": 1.0, "interval_events": 100_000}
     life = make_life(
@@ -126,14 +128,14 @@ def test_malformed_messages_change_nothing_but_their_counts(make_life, redis_url
     process.kill()
     final = life.finish()
     assert final["rejects_by_reason"] == dict(sorted(reasons.items()))
-    assert counted(life.snapshot()) == {
+    assert read_tally(life.snapshot()) == {
         "events": len(good),
         "serials": len(good) * (len(good) + 1) // 2,
         "rejects": dict(reasons),
     }
-    assert life.snapshot().state_digest == life.replayed(good)["state_digest"]
+    assert life.snapshot().state_digest == life.replay(good)["state_digest"]
     assert growth <= GROWTH_MB
-    measured(
+    record_figures(
         "malformed messages among good ones",
         malformed=sum(reasons.values()),
         good=len(good),

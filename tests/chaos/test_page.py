@@ -1,6 +1,4 @@
-"""docs/reliability.md is what its figures make, and every part that can be run is of files that are
-there.
-"""
+"""docs/reliability.md is up to date with its figures, and the files of every part exist."""
 
 import json
 
@@ -8,7 +6,7 @@ from tests.chaos.page import page
 from tests.chaos.run import KEPT, PAGE, PARTS, ROOT
 
 
-def test_the_page_is_made_from_the_kept_figures():
+def test_the_page_matches_the_kept_figures():
     kept = json.loads(KEPT.read_text())
     assert PAGE.read_text() == page({name: kept[name] for name in PARTS if name in kept})
 
@@ -25,5 +23,5 @@ def test_a_part_shows_its_command_date_machine_and_figures():
     assert "| Redis: FLUSHALL | rounds 20,000, cpu 1.5% |" in shown
 
 
-def test_every_part_has_its_files():
+def test_the_files_of_every_part_exist():
     assert all((ROOT / "tests" / file).is_file() for part in PARTS.values() for file in part.files)

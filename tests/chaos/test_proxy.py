@@ -1,4 +1,4 @@
-"""The proxy itself: each fault is the one it is named after, seen from a plain socket."""
+"""The proxy makes each fault that it names, as seen from a plain socket."""
 
 import socket
 import threading
@@ -6,13 +6,13 @@ import threading
 import pytest
 
 from service.embedded.process import HOST
-from tests.chaos.proxy import proxied
+from tests.chaos.proxy import run_proxy
 from tests.waiting import HANG_SECONDS, wait_for
 
 
 @pytest.fixture
 def echo():
-    """A server that answers every line with itself, and what it has heard."""
+    """A server that echoes what it receives, and the list of what it received."""
     listening = socket.create_server((HOST, 0))
     heard = []
 
@@ -44,13 +44,13 @@ def echo():
 
 @pytest.fixture
 def proxy(echo):
-    with proxied(echo[0]) as running:
+    with run_proxy(echo[0]) as running:
         yield running
 
 
 @pytest.fixture
 def pauses(monkeypatch):
-    """For how long the proxy would have held each chunk back; it does not wait."""
+    """The seconds for which the proxy would have held each chunk; it does not wait."""
     noted = []
 
     async def note(seconds):
@@ -60,34 +60,34 @@ def pauses(monkeypatch):
     return noted
 
 
-def connected(proxy):
+def connect(proxy):
     return socket.create_connection((HOST, proxy.port), timeout=HANG_SECONDS)
 
 
 def talk(proxy, data=b"hello"):
-    """Send on a new connection; what came back."""
-    with connected(proxy) as connection:
+    """Send on a new connection and return the reply."""
+    with connect(proxy) as connection:
         connection.sendall(data)
         return connection.recv(65536)
 
 
-def until_reset(connection):
-    """What comes before the reset."""
+def read_until_reset(connection):
+    """Return the bytes before the reset."""
     got = b""
     try:
         while more := connection.recv(100):
             got += more
     except ConnectionResetError:
         return got
-    pytest.fail("it ended in order")
+    pytest.fail("the connection ended without a reset")
 
 
-def test_forwards(proxy):
+def test_the_proxy_forwards(proxy):
     assert talk(proxy) == b"hello"
 
 
-def test_cut_refuses_and_ends_and_can_be_mended(proxy):
-    with connected(proxy) as connection:
+def test_cut_resets_and_refuses_connections_until_forward(proxy):
+    with connect(proxy) as connection:
         connection.sendall(b"a")
         assert connection.recv(10) == b"a"
         proxy.cut()
@@ -99,8 +99,8 @@ def test_cut_refuses_and_ends_and_can_be_mended(proxy):
     assert talk(proxy) == b"hello"
 
 
-def brings_nothing(proxy, *connections):
-    """Though the proxy has gone round a few times since it took what there was."""
+def check_nothing_arrives(proxy, *connections):
+    """Nothing arrives, although the proxy's loop has run several times since it took the bytes."""
     for _ in range(10):
         proxy.hole()
     for connection in connections:
@@ -110,24 +110,24 @@ def brings_nothing(proxy, *connections):
         connection.settimeout(HANG_SECONDS)
 
 
-def test_hole_takes_and_holds_until_mended(proxy, echo):
-    with connected(proxy) as old:
+def test_hole_holds_bytes_until_forward(proxy, echo):
+    with connect(proxy) as old:
         old.sendall(b"a")
         assert old.recv(10) == b"a"
         taken = proxy.taken
         proxy.hole()
-        with connected(proxy) as new:
+        with connect(proxy) as new:
             old.sendall(b"held")
             new.sendall(b"hello")
             wait_for(lambda: proxy.taken == taken + len(b"held"), "the proxy takes what is sent")
-            brings_nothing(proxy, old, new)
-            assert echo[1] == [b"a"], "nor has the server heard of it"
+            check_nothing_arrives(proxy, old, new)
+            assert echo[1] == [b"a"], "the server received held bytes"
             proxy.forward()
             assert old.recv(10) == b"held"
             assert new.recv(10) == b"hello"
 
 
-def test_delay_holds_each_way(proxy, pauses):
+def test_delay_holds_bytes_in_both_directions(proxy, pauses):
     proxy.delay(600)
     assert talk(proxy) == b"hello"
     there, back = pauses[:2]
@@ -135,30 +135,30 @@ def test_delay_holds_each_way(proxy, pauses):
     assert 600 - HANG_SECONDS < back <= 600
 
 
-def test_throttle_is_a_rate(proxy, pauses):
+def test_throttle_limits_the_rate(proxy, pauses):
     proxy.throttle(100)
-    with connected(proxy) as connection:
+    with connect(proxy) as connection:
         connection.sendall(b"x" * 20_000)
         left = 20_000
         while left:
             left -= len(connection.recv(65536))
-    assert sum(pauses) >= 2 * 20_000 / 100, "each way"
+    assert sum(pauses) >= 2 * 20_000 / 100, "both directions are throttled"
 
 
-def test_reset_comes_in_the_middle_of_a_reply(proxy):
-    with connected(proxy) as connection:
+def test_reset_cuts_a_reply_in_the_middle(proxy):
+    with connect(proxy) as connection:
         proxy.reset(after=10)
         connection.sendall(b"12345")
         assert connection.recv(100) == b"12345"
         connection.sendall(b"67890")
-        got = until_reset(connection)
+        got = read_until_reset(connection)
         assert b"67890".startswith(got)
         assert got != b"67890"
     assert proxy.resets == 1
     assert talk(proxy) == b"hello"
 
 
-def test_a_dropped_reply_was_a_request_that_arrived(proxy, echo):
+def test_drop_reply_lets_the_request_arrive(proxy, echo):
     proxy.drop_reply(lambda request: b"commit" in request)
     assert talk(proxy, b"other") == b"other"
     assert talk(proxy, b"a commit") == b""

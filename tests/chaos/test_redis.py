@@ -1,4 +1,6 @@
-"""Redis dies, forgets or goes back in time: no event is counted twice, and no prediction fails."""
+"""Redis dies, forgets or returns to an older state: no event is counted twice, and no prediction
+fails.
+"""
 
 import random
 import shutil
@@ -10,13 +12,13 @@ from redis import Redis
 from service.embedded.redis import RedisServer
 from tests.chaos.lanes import side_by_side
 from tests.chaos.scale import FIGURES
-from tests.chaos.watcher import watched
+from tests.chaos.watcher import watch_predictions
 
 APPEND_ONLY = "appendonly.aof"
 
 
 class Victim(RedisServer):
-    """A Redis of its own for the checkpoints; the log lies elsewhere."""
+    """A separate Redis for the checkpoints; the log is in another one."""
 
     def __init__(self, folder, fsync="always"):
         super().__init__(folder)
@@ -26,7 +28,7 @@ class Victim(RedisServer):
         self.draw = random.Random(str(folder.name))
 
     def again(self, change=lambda: None):
-        """kill -9, a change of what is on disk, and a start."""
+        """Kill it with -9, change its files, and start it."""
         self.kill()
         change()
         time.sleep(self.draw.uniform(0.0, 0.6))
@@ -41,8 +43,8 @@ def killed(victim, life):
 
 
 def cut_short(victim, life):
-    """The end of the file never reached the disk, as after a loss of power with appendfsync
-    everysec.
+    """The end of the file never reached the disk, as after a power loss with
+    appendfsync everysec.
     """
     on_disk = victim.data.stat().st_size
     time.sleep(victim.draw.uniform(0.2, 1.0))
@@ -62,10 +64,10 @@ def flushed(victim, life):
 
 
 def restored(victim, life):
-    """An operator brings back an old copy."""
+    """An operator restores an old copy."""
     shutil.copyfile(victim.data, victim.kept)
     life.feed()
-    life.advances(500)
+    life.advance(500)
     victim.again(lambda: shutil.copyfile(victim.kept, victim.data))
 
 
@@ -78,7 +80,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("pair", [tuple(FAULTS)[:2], tuple(FAULTS)[2:]], ids=["dies", "forgets"])
-def test_redis_fails_under_a_learner_that_serves(pair, make_life, redis_url, tmp_path, measured):
+def test_a_serving_learner_survives_failures_of_redis(
+    pair, make_life, redis_url, tmp_path, record_figures
+):
     def live(name):
         fault, fsync = FAULTS[name]
         word = fault.__name__
@@ -90,13 +94,13 @@ def test_redis_fails_under_a_learner_that_serves(pair, make_life, redis_url, tmp
             for turn in range(FIGURES.redis_rounds):
                 life.feed(3000)
                 process = life.start("run")
-                with watched(process) as watcher:
-                    life.advances()
+                with watch_predictions(process) as watcher:
+                    life.advance()
                     fault(victim, life)
                     life.feed()
                     if turn % 2 == 0:
-                        life.caught_up()  # the one who lived through it goes on
-                # In odd turns in the middle of whatever it does, with the next one to begin there.
+                        life.catch_up()  # in even turns the same learner continues
+                # In odd turns it is killed while it recovers, and the next learner begins there.
                 process.kill()
                 answered += watcher.statuses[200]
             life.prove()
@@ -107,7 +111,7 @@ def test_redis_fails_under_a_learner_that_serves(pair, make_life, redis_url, tmp
 
     answered = side_by_side(live, *pair)
     for name, predictions in zip(pair, answered, strict=True):
-        measured(
+        record_figures(
             f"Redis: {name}",
             rounds=FIGURES.redis_rounds,
             different=0,

@@ -1,9 +1,9 @@
 """SIGTERM under load: exit 0, and nothing is learned a second time afterwards.
 
-A process that does not come to its end within nine seconds ends itself with another status.
+A process that does not end within nine seconds ends itself with another status.
 
-A message that cannot be learned goes to the dead-letter log when it is met, so one that was met
-twice is there twice.
+A message that cannot be learned goes to the dead-letter log when it is read, so a message that was
+read twice is there twice.
 """
 
 import random
@@ -19,8 +19,8 @@ from tests.waiting import wait_for
 EXIT_SECONDS = 10.0
 
 
-def test_sigterm_leaves_nothing_to_redo(make_life, redis_url, measured):
-    # Without a checkpoint in between: the one that is found afterwards was made by the signal.
+def test_sigterm_leaves_nothing_to_redo(make_life, redis_url, record_figures):
+    # No checkpoint is due before the signal, so the signal made the one that is found.
     never = {"interval_seconds": 3600, "interval_events": 10**9}
     lives = [
         make_life(f"{redis_url}/{role}", redis_url, role, checkpoint=never)
@@ -34,9 +34,11 @@ def test_sigterm_leaves_nothing_to_redo(make_life, redis_url, measured):
             life.feed(3000)
             before = life.events()
             process = life.start(life.name)
-            wait_for(lambda pair=(process, before): seen(pair[0]) > pair[1], "an event more")
+            wait_for(
+                lambda pair=(process, before): read_events(pair[0]) > pair[1], "one more event"
+            )
             time.sleep(draw.uniform(0.0, 0.3))
-            least = seen(process)
+            least = read_events(process)
             assert life.events() == before
             watch = Stopwatch()
             process.signal(signal.SIGTERM)
@@ -48,7 +50,7 @@ def test_sigterm_leaves_nothing_to_redo(make_life, redis_url, measured):
 
     side_by_side(live, *lives)
     assert not CHAOS or max(slowest) <= EXIT_SECONDS
-    measured(
+    record_figures(
         "SIGTERM under load",
         rounds=len(slowest),
         redone=0,
@@ -56,6 +58,6 @@ def test_sigterm_leaves_nothing_to_redo(make_life, redis_url, measured):
     )
 
 
-def seen(process):
-    """Events that the process says it has learned."""
+def read_events(process):
+    """Return the events that the process reports as learned."""
     return (process.get("/status")[1] or {"events": 0})["events"]

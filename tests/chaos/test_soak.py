@@ -1,7 +1,7 @@
-"""Twenty million events whose feature names never come again: memory stays flat. An idle topic:
-hardly any CPU.
+"""Twenty million events whose feature names never repeat: memory stays flat. An idle topic: hardly
+any CPU.
 
-The log is a real Redis stream, fed as fast as it is learned and trimmed behind the learner.
+The log is a real Redis stream, fed as fast as the learner learns and trimmed behind it.
 """
 
 import socket
@@ -21,18 +21,18 @@ from tests.waiting import HANG_SECONDS, wait_for
 
 SAMPLE_EVERY = 100_000
 AHEAD, KEPT = 50_000, 100_000
-"""Messages that the log is ahead of the learner at most, and that it keeps."""
+"""Messages that the log may be ahead of the learner, and messages that it keeps."""
 BATCH = 1_000
 LONGEST_SECONDS = 2400.0
-"""A guard: on two cores of its own it takes less than half of that."""
+"""Seconds; a guard: on two free cores it takes less than half of that."""
 SLOPE_MB = 5.0
-"""Per ten million events."""
+"""MB per ten million events."""
 IDLE_SHARE = 0.03
 SETTLE_SECONDS = 5.0
 
 
 class Feeder:
-    """Appends without waiting for a client library: the learner must be the slow one."""
+    """Append without waiting for a client library: the learner must be the slower one."""
 
     def __init__(self, port, stream):
         self._socket = socket.create_connection((HOST, port), timeout=HANG_SECONDS)
@@ -41,7 +41,7 @@ class Feeder:
         self.fed = 0
 
     def feed(self):
-        """One batch, acknowledged."""
+        """Append one batch and read its acknowledgement."""
         serials = range(self.fed, self.fed + BATCH)
         values = [
             b'{"features": {"amount": %d, "name-%d": 1, "other-%d": 2}, "label": "%s"}'
@@ -55,7 +55,7 @@ class Feeder:
         self._socket.sendall(
             b"".join(b"%s$%d\r\n%s\r\n" % (command, len(value), value) for value in values)
         )
-        for _ in range(2 * BATCH):  # a length and an id for each
+        for _ in range(2 * BATCH):  # each reply has a length and an id
             line = self._replies.readline()
             assert not line.startswith(b"-"), line
         self.fed += BATCH
@@ -66,17 +66,19 @@ class Feeder:
 
 
 def events_after(process, least):
-    """How many are learned, as soon as there are more than `least`."""
+    """Wait until more than `least` events are learned; return their number."""
 
     def more():
         events = process.get("/status")[1]["events"]
         return events if events > least else None
 
-    return wait_for(more, "an event more")
+    return wait_for(more, "one more event")
 
 
 def learn_all(process, feeder, trimming):
-    """Feed as fast as is learned; the samples (events, MB), and after how long all is learned."""
+    """Feed as fast as the learner learns; return the samples (events, MB) and the seconds that all
+    took.
+    """
     watch = Stopwatch()
     samples = []
     learned = 0
@@ -93,14 +95,14 @@ def learn_all(process, feeder, trimming):
 
 
 def fit_slope(samples):
-    """MB per ten million events, and the interval around it."""
+    """Return the MB per ten million events, with an interval around it."""
     slope, _, low, high = theilslopes(
         [rss for _, rss in samples], [events / 1e7 for events, _ in samples]
     )
     return slope, low, high
 
 
-def test_memory_stays_flat(tmp_path, measured):
+def test_memory_stays_flat(tmp_path, record_figures):
     with (
         redis_server(tmp_path / "log", appendonly=False) as log,
         redis_server(tmp_path / "store") as store,
@@ -128,7 +130,7 @@ def test_memory_stays_flat(tmp_path, measured):
     assert status["rejects"] == 0
     later = [sample for sample in samples if sample[0] >= SOAK_EVENTS // 2]
     slope, low, high = fit_slope(later)
-    measured(
+    record_figures(
         "soak: feature names that never repeat",
         events=SOAK_EVENTS,
         events_per_second=round(SOAK_EVENTS / seconds),
@@ -141,7 +143,7 @@ def test_memory_stays_flat(tmp_path, measured):
     assert slope <= SLOPE_MB
 
 
-def test_an_idle_log_costs_hardly_any_cpu(topic, redis_url, tmp_path, measured):
+def test_an_idle_log_costs_hardly_any_cpu(topic, redis_url, tmp_path, record_figures):
     logs = {"Kafka": topic, "Redis": f"{redis_url}/idle"}
     processes = {
         name: Process(
@@ -162,7 +164,7 @@ def test_an_idle_log_costs_hardly_any_cpu(topic, redis_url, tmp_path, measured):
     finally:
         for process in processes.values():
             process.kill()
-    measured(
+    record_figures(
         "idle log",
         seconds_watched=IDLE_SECONDS,
         **{f"cpu_{name}": f"{share:.1%}" for name, share in shares.items()},

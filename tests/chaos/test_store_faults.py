@@ -19,9 +19,9 @@ from service.embedded import redis as embedded_redis
 from tests.service.storage.stores import (
     delta,
     keys,
-    made,
+    make_store,
     manifests,
-    opened,
+    open_store,
     same,
     take_over,
     whole,
@@ -31,12 +31,12 @@ from tests.waiting import HANG_SECONDS
 MORE = os.environ.get("ONEPASS_CHAOS") == "1"
 HEAD = "{m:m}:head"
 SIZE = 1500
-"""Floats: a base of three chunks."""
+"""Floats; a base has three chunks."""
 
 
 @pytest.fixture(scope="module")
 def redis_server(tmp_path_factory):
-    """One that does not wait for the disk: what is tried here is order, not endurance."""
+    """A Redis that does not wait for the disk: these tests are about order, not durability."""
     with embedded_redis.redis_server(tmp_path_factory.mktemp("redis"), appendonly=False) as server:
         yield server
 
@@ -53,7 +53,9 @@ def small_chunks(monkeypatch):
 
 
 def history(store) -> dict[str, object]:
-    """Two bases with deltas, and what each generation must be read as, by commit."""
+    """Save two bases with deltas; return the snapshot that each generation must be read as, by
+    commit.
+    """
     expected = {}
     for base in (10, 20):
         weights = np.random.default_rng(base).random(SIZE)
@@ -67,7 +69,7 @@ def history(store) -> dict[str, object]:
 
 
 class Damage:
-    """One change to what Redis holds, and which manifests then must not be loaded."""
+    """One change to the keys in Redis, and the manifests that must not be loaded after it."""
 
     def __init__(self, client: Redis, luck: random.Random) -> None:
         self._client = client
@@ -83,9 +85,9 @@ class Damage:
                 self._flip,
                 self._flip,
                 self._flip,
-                self._missing,
-                self._truncated,
-                self._swapped,
+                self._delete,
+                self._truncate,
+                self._swap,
                 self._manifest,
             ]
         )
@@ -109,22 +111,22 @@ class Damage:
             if blob in {part.blob for part in found.parts}
         }
 
-    def _flipped(self, data: bytes) -> bytes:
+    def _flip_bit(self, data: bytes) -> bytes:
         at = self._luck.randrange(len(data))
         return data[:at] + bytes([data[at] ^ (1 << self._luck.randrange(8))]) + data[at + 1 :]
 
     def _flip(self, key: str) -> None:
-        self._hit(key, self._flipped(self._client.get(key)))
+        self._hit(key, self._flip_bit(self._client.get(key)))
 
-    def _missing(self, key: str) -> None:
+    def _delete(self, key: str) -> None:
         self._hit(key, None)
 
-    def _truncated(self, key: str) -> None:
+    def _truncate(self, key: str) -> None:
         data = self._client.get(key)
         self._hit(key, data[: self._luck.randrange(len(data))])
 
-    def _swapped(self, key: str) -> None:
-        """Two chunks, or two blobs of the same length each whole in itself, have changed places."""
+    def _swap(self, key: str) -> None:
+        """Exchange two chunks, or two whole blobs of the same length."""
         other = self._luck.choice(
             [other for other in keys(self._client) if ":g:" in other and other != key]
         )
@@ -135,16 +137,18 @@ class Damage:
     def _manifest(self, _: str) -> None:
         place = self._luck.randrange(len(self.entries))
         other = self._luck.choice(
-            [self._flipped(self.entries[place]), b"", b"{}", self._luck.randbytes(300)]
+            [self._flip_bit(self.entries[place]), b"", b"{}", self._luck.randbytes(300)]
         )
         self._client.lset(HEAD, place, other)
         self.bad.add(place)
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_every_damage_is_seen_and_the_newest_good_one_is_loaded(redis_url, client, measured):
+def test_damaged_generations_are_noticed_and_the_newest_good_one_is_loaded(
+    redis_url, client, record_figures
+):
     luck, rounds = random.Random(16), 2000 if MORE else 500
-    with closing(opened(redis_url)) as store, closing(made(redis_url)) as other:
+    with closing(open_store(redis_url)) as store, closing(make_store(redis_url)) as other:
         expected = history(store)
         found = 0
         for _ in range(rounds):
@@ -159,7 +163,7 @@ def test_every_damage_is_seen_and_the_newest_good_one_is_loaded(redis_url, clien
                 continue
             loaded = other.load()
             assert loaded.manifest == damage.manifests[good[0]]
-            # A delta has no digest of the whole state; the state itself is compared.
+            # A delta has no digest of the whole state, so compare the state itself.
             assert same(
                 loaded.snapshot._replace(state_digest=None), expected[loaded.manifest.commit]
             )
@@ -168,7 +172,7 @@ def test_every_damage_is_seen_and_the_newest_good_one_is_loaded(redis_url, clien
             found += bool(damage.bad)
             damage.undo()
         assert found > 200
-    measured(
+    record_figures(
         "corrupt checkpoints: bits, lengths, places and manifests",
         damages=rounds,
         wrong_state_loaded=0,
@@ -177,14 +181,14 @@ def test_every_damage_is_seen_and_the_newest_good_one_is_loaded(redis_url, clien
 
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("round_", range(40 if MORE else 10))
-def test_damaged_ones_are_removed_by_the_next_commit(redis_url, client, round_):
+def test_the_next_commit_removes_damaged_generations(redis_url, client, round_):
     luck = random.Random(round_)
-    with closing(opened(redis_url)) as store:
+    with closing(open_store(redis_url)) as store:
         expected = history(store)
     damage = Damage(client, luck)
     while 0 not in damage.bad:
         damage.once()
-    with closing(made(redis_url)) as store:
+    with closing(make_store(redis_url)) as store:
         store.acquire()
         try:
             loaded = store.load()
@@ -196,9 +200,7 @@ def test_damaged_ones_are_removed_by_the_next_commit(redis_url, client, round_):
         left = store.generations()
         assert left[0] == after
         assert left[1] == loaded.manifest
-        assert all(not isinstance(found, str) for found in left), (
-            "an older damaged manifest goes as well"
-        )
+        assert all(not isinstance(found, str) for found in left), "an older damaged manifest stayed"
         assert same(
             store.read(loaded.manifest)._replace(state_digest=None),
             expected[loaded.manifest.commit],
@@ -209,13 +211,13 @@ def test_damaged_ones_are_removed_by_the_next_commit(redis_url, client, round_):
             n for n, raw in enumerate(damage.entries) if raw not in client.lrange(HEAD, 0, -1)
         ]
         assert not stray or garbled, (
-            "chunks stay behind only where the manifest that names them is unreadable"
+            "chunks stay only if the manifest that names them is unreadable"
         )
 
 
-def test_blobs_of_two_generations_in_each_others_place(redis_url, client):
-    """Each is a whole and good snapshot, only not the one that the manifest means."""
-    with closing(opened(redis_url)) as store:
+def test_swapped_blobs_of_two_generations_are_corrupt(redis_url, client):
+    """Each blob is a whole snapshot, but not the one that the manifest names."""
+    with closing(open_store(redis_url)) as store:
         one, two = (store.save(whole(n)).parts[0].blob + ":0" for n in (1, 2))
         first, second = client.get(one), client.get(two)
         client.set(one, second)
@@ -224,12 +226,12 @@ def test_blobs_of_two_generations_in_each_others_place(redis_url, client):
             store.load()
 
 
-def test_all_bad_is_never_a_fresh_start(redis_url, client):
-    with closing(opened(redis_url)) as store:
+def test_a_store_with_only_damaged_generations_never_starts_fresh(redis_url, client):
+    with closing(open_store(redis_url)) as store:
         history(store)
     for place in range(client.llen(HEAD)):
         client.lset(HEAD, place, b"garbage")
-    with closing(made(redis_url)) as store:
+    with closing(make_store(redis_url)) as store:
         assert store.acquire() is Acquired.STALE
         for _ in range(2):
             with pytest.raises(CorruptCheckpointError):
@@ -242,14 +244,16 @@ def test_all_bad_is_never_a_fresh_start(redis_url, client):
         assert store.save(whole(1)).generation == 7
 
 
-def test_two_learners_at_once_never_write_one_generation_twice(redis_url, client, measured):
+def test_two_simultaneous_learners_never_write_a_generation_twice(
+    redis_url, client, record_figures
+):
     rounds, written = 200, []
     start = threading.Barrier(2, timeout=HANG_SECONDS)
 
     def learner() -> None:
         for _ in range(rounds):
             start.wait()
-            with closing(made(redis_url, keep=1000)) as store:
+            with closing(make_store(redis_url, keep=1000)) as store:
                 if store.acquire() is Acquired.HELD_ELSEWHERE:
                     continue
                 found = store.load()
@@ -265,18 +269,22 @@ def test_two_learners_at_once_never_write_one_generation_twice(redis_url, client
     kept = manifests(client)
     assert [manifest.generation for manifest in kept] == list(range(len(kept), 0, -1))
     assert [manifest.events for manifest in kept] == list(range(len(kept), 0, -1)), (
-        "each began where the last ended"
+        "a learner did not begin where the last one ended"
     )
     assert {manifest.commit for manifest in kept} == set(written)
     assert len(kept) == len(written) >= rounds
-    measured("two learners started at once", rounds=rounds, generations=len(kept), written_twice=0)
+    record_figures(
+        "two learners started at once", rounds=rounds, generations=len(kept), written_twice=0
+    )
 
 
 @pytest.mark.parametrize("round_", range(50 if MORE else 10))
 def test_a_zombie_is_fenced_whenever_it_wakes(redis_url, client, round_):
-    """It sleeps before a chunk, before the commit or after it; its successor begins meanwhile."""
+    """The zombie sleeps before a chunk, before the commit or after it; its successor begins
+    meanwhile.
+    """
     luck = random.Random(round_)
-    zombie = opened(redis_url)
+    zombie = open_store(redis_url)
     zombie.save(whole(1))
     real = zombie._keyspace.client
     successors = []
@@ -331,8 +339,8 @@ def pass_on(
 
 @contextmanager
 def proxy(target: int):
-    """Passes everything on; of each connection's first commit it cuts off the answer, if `drop` is
-    set.
+    """Passes everything on, but if `drop` is set cuts off the answer of each connection's first
+    commit.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     drop = threading.Event()
@@ -365,15 +373,15 @@ def proxy(target: int):
             end.close()
 
 
-def test_a_reply_lost_on_the_wire_is_no_second_commit(redis_url, client):
+def test_a_lost_reply_makes_no_second_commit(redis_url, client):
     port = int(redis_url.rpartition(":")[2].partition("/")[0])
     with (
         proxy(port) as (through, drop),
-        closing(opened(f"redis://127.0.0.1:{through}/0", keep=100)) as store,
+        closing(open_store(f"redis://127.0.0.1:{through}/0", keep=100)) as store,
     ):
         for n in range(1, 21):
             drop.set()
             manifest = store.save(whole(n))
             assert manifest.generation == n
-            assert not drop.is_set(), "the reply was dropped, and the client asked again"
+            assert not drop.is_set(), "the client did not repeat the commit"
     assert [manifest.events for manifest in manifests(client)] == list(range(20, 0, -1))

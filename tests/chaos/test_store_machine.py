@@ -1,4 +1,4 @@
-"""Two learners, an operator and every misfortune in any order, against a plain account of what must
+"""Two learners, an operator and every fault in any order, compared with a plain record of what must
 be durable.
 """
 
@@ -35,7 +35,7 @@ from tests.service.storage.stores import (
     delta,
     done_but_no_reply,
     keys,
-    made,
+    make_store,
     whole,
 )
 
@@ -47,7 +47,7 @@ LEARNERS = st.integers(0, 1)
 
 @pytest.fixture(scope="module")
 def redis_server(tmp_path_factory):
-    """One that does not wait for the disk: what is tried here is order, not endurance."""
+    """A Redis that does not wait for the disk: this test is about order, not durability."""
     with embedded_redis.redis_server(tmp_path_factory.mktemp("redis"), appendonly=False) as server:
         yield server
 
@@ -55,18 +55,18 @@ def redis_server(tmp_path_factory):
 class Learner:
     def __init__(self, url: str) -> None:
         # The lease ends only when the test says so.
-        self.store = made(url, keep=1000, lease_seconds=300)
+        self.store = make_store(url, keep=1000, lease_seconds=300)
         self.weights = np.zeros(SLOTS)
         self.events = 0
         self.dirty: set[int] = set()
         self.began = False
         self.past: set[str] = set()
-        """Commits from which its state comes."""
+        """Commits that led to its state."""
         self.seen_bad: set[bytes] = set()
         self.newest: bytes | None = None
-        """As it believes Redis to have it."""
+        """Newest manifest that it believes Redis to have."""
         self.lost: set[bytes] = set()
-        """Its commits without an answer."""
+        """Its commits that were not acknowledged."""
 
     def begin(self, state: tuple[int, np.ndarray], head: list[bytes], place: int) -> None:
         self.events, self.weights = state[0], state[1].copy()
@@ -76,7 +76,7 @@ class Learner:
         self.seen_bad = set(head[:place])
 
     def snapshot(self) -> Snapshot:
-        """What it saves next: a delta, unless its store wants the whole."""
+        """Return what it saves next: a delta, unless its store wants the whole."""
         snapshot = whole(self.events, weights=self.weights.copy())
         if not self.store.wants_whole:
             snapshot = delta(self.events, {slot: self.weights[slot] for slot in self.dirty | {0}})
@@ -100,14 +100,14 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.client = Redis.from_url(self.url)
         self.client.flushdb()
-        self.eye = made(self.url)
+        self.eye = make_store(self.url)
         self.learners = [Learner(self.url), Learner(self.url)]
         self.states: dict[str, tuple[int, np.ndarray]] = {}
-        """What each commit must be read as."""
+        """Commit -> the state that it must be read as."""
         self.damaged: set[str] = set()
-        """Blobs."""
+        """Damaged blobs."""
         self.stray = False
-        """Whether a manifest was made unreadable, so that nobody knows its chunks."""
+        """Whether a manifest was made unreadable, so that the owner of its chunks is unknown."""
         self.serial = 0
         self.backup: tuple | None = None
 
@@ -312,7 +312,7 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.hypothesis
-def test_any_order_of_misfortunes(redis_url):
+def test_faults_in_any_order_lose_nothing_durable(redis_url):
     Machine.url = redis_url
     run_state_machine_as_test(
         Machine,
@@ -322,7 +322,7 @@ def test_any_order_of_misfortunes(redis_url):
     )
 
 
-def test_the_account_notices(redis_url, monkeypatch):
+def test_the_machine_detects_a_store_without_fencing(redis_url, monkeypatch):
     """A store that lets a zombie write does not pass."""
     lax = COMMIT.replace("return 'FENCED'", "newest = newest")
     monkeypatch.setattr("service.storage.redis_keys.COMMIT", lax)

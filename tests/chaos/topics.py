@@ -1,4 +1,4 @@
-"""A Kafka topic that a test writes, reads and harms."""
+"""A Kafka topic that a test writes, reads and damages."""
 
 import gc
 import threading
@@ -12,7 +12,7 @@ from tests.waiting import wait_for
 
 
 class Topic:
-    """A topic of one partition, by its URL."""
+    """A topic of one partition, given by its URL."""
 
     def __init__(self, url):
         self.url = url
@@ -48,7 +48,7 @@ def numbers(first, end):
 
 
 def read(source, count):
-    """So many records, through whatever troubles."""
+    """Read `count` records; retry while the source is unavailable."""
     values = []
 
     def enough():
@@ -71,9 +71,9 @@ def read_to_end(source):
     return values
 
 
-def leave_no_socket():
-    """kafka-python leaves refused sockets to the collector, and a client's thread may hold the last
-    one for a moment.
+def collect_sockets():
+    """Wait for the clients' threads and collect garbage: kafka-python leaves refused sockets to the
+    collector, and a client's thread may hold the last one for a moment.
     """
     wait_for(
         lambda: not any(thread.name.startswith("kafka-io") for thread in threading.enumerate()),

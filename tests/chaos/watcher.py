@@ -1,5 +1,5 @@
 """A client that asks for a prediction every 20 ms and counts the answers, whatever happens to the
-servers meanwhile.
+servers.
 """
 
 import http.client
@@ -14,7 +14,7 @@ EVERY_SECONDS = 0.02
 
 
 class Watcher:
-    """Counts by status; 0 stands for no answer at all."""
+    """Count the answers by status; 0 means no answer."""
 
     def __init__(self, port):
         self.statuses = Counter()
@@ -45,8 +45,8 @@ class Watcher:
 
 
 @contextmanager
-def watched(process):
-    """Every prediction asked for in this block is answered, and rightly."""
+def watch_predictions(process):
+    """Check that every prediction requested in this block is answered with 200."""
     process.answers("/readyz", 200)
     watcher = Watcher(process.port)
     try:

@@ -1,4 +1,4 @@
-"""`onepass demo` as its users run it."""
+"""Run `onepass demo` as its users do."""
 
 import re
 import signal
@@ -10,7 +10,7 @@ from tests.zygote import START_SECONDS, Fork
 
 
 class Demo(Http, Fork):
-    """A demo that has said where it is, which it does when it is ready."""
+    """A demo that has printed its address, which it does once it is ready."""
 
     def __init__(self, folder, *flags, port=None):
         self.port = port or free_port()
@@ -18,7 +18,7 @@ class Demo(Http, Fork):
         words = ["demo", "--port", self.port, "--dir", folder / "demo", *flags]
         self._output.touch()
         super().__init__(words, self._output, self.log)
-        said = wait_for(self._said, "the demo says where it is, or ends", START_SECONDS)
+        said = wait_for(self._said, "the demo prints its address, or ends", START_SECONDS)
         told = re.search(r"(\S+) -> learner -> .*\n", said)
         assert told, self.log.read_text()
         self.stream = told[1]
@@ -30,11 +30,11 @@ class Demo(Http, Fork):
         return said if "\n" in said or ended else None
 
     def events(self):
-        """How many it has learned so far."""
+        """Return the events learned so far."""
         return (self.get("/status")[1] or {"events": 0})["events"]
 
     def stop(self):
-        """By SIGTERM; its exit status, and the words of its last line."""
+        """Send SIGTERM; return the exit status and the words of the last line."""
         self.signal(signal.SIGTERM)
         return self.ended(), summary(self._output.read_text())
 

@@ -1,4 +1,4 @@
-"""A running service as somebody at its door sees it: requests byte by byte, keys, and its log."""
+"""A running service as its HTTP clients see it: requests byte by byte, keys, and its log."""
 
 import asyncio
 import json
@@ -20,9 +20,9 @@ HOST = "127.0.0.1"
 CANARY = "canary-e07b"
 PASSWORD = f"{CANARY}-password"
 LONG = 600.0
-"""Seconds that a client may take: nobody is late, however busy the machine is."""
+"""Seconds that a client may take: no client is late, however busy the machine is."""
 DEADLINE = 3.0
-"""Where somebody is to be late. A good client, which sends at once, is not."""
+"""Seconds, for tests of late clients. A good client sends at once, so it is not late."""
 IN_FLIGHT = 16
 EVENT = b'{"features": {"amount": %d, "country": "br"}, "label": "%b"}'
 QUESTION = b'{"features": {"amount": 5, "country": "br"}}'
@@ -35,7 +35,7 @@ class Reply(NamedTuple):
     headers: dict[str, str]
     body: bytes
     seconds: float
-    """Until it was there; a figure."""
+    """Seconds until the reply was complete."""
 
     @property
     def json(self):
@@ -64,7 +64,7 @@ def request(method, path, key="", body=b"", *headers):
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-async def asked(port, data, tls=None):
+async def send_request(port, data, tls=None):
     reader, writer = await asyncio.open_connection(HOST, port, ssl=tls)
     try:
         writer.write(data)
@@ -82,7 +82,7 @@ async def hang_up(*writers):
 
 
 def ask(port, method, path, key="", body=b"", *headers, tls=None):
-    return asyncio.run(asked(port, request(method, path, key, body, *headers), tls))
+    return asyncio.run(send_request(port, request(method, path, key, body, *headers), tls))
 
 
 class Door(NamedTuple):
@@ -115,8 +115,8 @@ def write_keys(path):
 
 
 @contextmanager
-def opened(redis_server, folder, database, **api):
-    """A model that has learned a little, behind its door."""
+def open_door(redis_server, folder, database, **api):
+    """Run the service of a model that has learned a little."""
     url = redis_server.url.replace("/0", f"/{database}")
     source = f"{url}/events"
     with Redis.from_url(url) as client:

@@ -1,4 +1,4 @@
-"""A payment to ask about, and events put into a log."""
+"""A payment to ask about, and a function that appends events to a log."""
 
 from service.sources import open_sink
 from service.sources.base import Entry

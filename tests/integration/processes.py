@@ -1,4 +1,4 @@
-"""`onepass` as its users run it: a process with a configuration, watched from outside."""
+"""Run `onepass` as its users do: a process with a configuration, watched from outside."""
 
 import json
 import signal
@@ -42,12 +42,12 @@ JSON = {"Content-Type": "application/json"}
 
 
 class Http:
-    """What a role answers on its port."""
+    """The HTTP side of a process."""
 
     port: int
 
     def get(self, path, data=None):
-        """Status and JSON of a request; status 0 while nobody listens."""
+        """Return the status and the JSON of a reply; status 0 while nobody listens."""
         url = f"http://127.0.0.1:{self.port}{path}"
         try:
             with urllib.request.urlopen(
@@ -64,7 +64,7 @@ class Http:
         wait_for(lambda: self.get(path)[0] == status, f"{path} answers {status}", START_SECONDS)
 
     def metrics(self):
-        """Every series of ours by name and labels without the model, e.g.
+        """Return every onepass series by name and labels without the model, e.g.
         `events_total{result="learned"}`; nothing while nobody listens.
         """
         try:
@@ -93,7 +93,9 @@ def _short(name):
 
 
 NUMBERS = count(1)
-"""Of processes: those of one configuration log to one file, and print to a file each."""
+"""Numbers of processes: the processes of one configuration share a log file, but each prints to its
+own file.
+"""
 
 
 class Process(Http, Fork):
@@ -107,11 +109,11 @@ class Process(Http, Fork):
         super().__init__(line, self.output, self.log, failpoint, **world)
 
     def finish(self):
-        """Wait for the end; the exit status and what was printed."""
+        """Wait for the end; return the exit status and the output."""
         return self.ended(), self.output.read_text()
 
     def said(self):
-        """The end of its log."""
+        """Return the end of the log."""
         return self.log.read_text()[-2000:]
 
     def kill(self):
@@ -134,7 +136,7 @@ def running(role, config, *flags):
 
 
 def onepass(*arguments):
-    """Run a command to its end; exit status, output and errors as of `subprocess.run`."""
+    """Run a command to its end; return what `subprocess.run` would."""
     with tempfile.TemporaryDirectory() as folder:
         output, errors = Path(folder, "output"), Path(folder, "errors")
         status = Fork(arguments, output, errors).ended()

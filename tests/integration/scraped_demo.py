@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes a real demo, and asks as Grafana does."""
+"""A real Prometheus that scrapes a real demo and answers queries as Grafana sends them."""
 
 import math
 import os
@@ -23,7 +23,7 @@ from tests.waiting import HANG_SECONDS, wait_for
 
 
 class Prometheus(Http):
-    """Debian's, with the rules of `deploy/`, looking once a second."""
+    """Debian's Prometheus with the rules of `deploy/`; it scrapes once a second."""
 
     def __init__(self, binary, folder, target):
         self.port = free_port()
@@ -50,7 +50,7 @@ class Prometheus(Http):
         return reply["data"]
 
     def values(self, expr, *, instant):
-        """The finite values that a query brings now, or over the last seconds."""
+        """Return the finite values of a query, now or over the last seconds."""
         if instant:
             found = [[series["value"]] for series in self.ask("query", query=expr)["result"]]
         else:
@@ -62,7 +62,7 @@ class Prometheus(Http):
 
 
 class Busy(Demo):
-    """With somebody who asks it for predictions, and somebody who sends it what is no event."""
+    """A demo with one caller that asks for predictions and one that sends invalid events."""
 
     def __init__(self, folder, port):
         super().__init__(folder, port=port)
@@ -80,7 +80,7 @@ class Busy(Demo):
     def _reject(self):
         sink = None
         while not self._stop.wait(0.2):
-            if sink is None and self.events():  # the stream is there
+            if sink is None and self.events():  # the stream exists
                 sink = open_sink(self.stream)
             if sink is not None:
                 sink.append([Entry(b"no event"), Entry(b'{"features": {}}')])
@@ -96,14 +96,14 @@ class Busy(Demo):
 
 @contextmanager
 def scraped_demo(folder):
-    """Prometheus and the demo that it scrapes, from the demo's first event on."""
+    """Run Prometheus and the demo that it scrapes, from the demo's first event on."""
     binary = shutil.which("prometheus")
     if binary is None and os.environ.get("CI") == "true":
         pytest.fail("no Prometheus: apt-get install prometheus", pytrace=False)
     if binary is None:
         pytest.skip("THE DASHBOARDS WERE NOT TESTED: apt-get install prometheus")
     port = free_port()
-    # It looks before the demo is there: otherwise it might miss the start.
+    # Prometheus starts before the demo; otherwise it might miss the demo's start.
     prometheus = Prometheus(binary, folder, f"127.0.0.1:{port}")
     try:
         demo = Busy(folder, port)
@@ -128,8 +128,8 @@ def ready(prometheus):
         return False
 
 
-def chosen(expr, demo):
-    """As Grafana asks, with one model and one process chosen."""
+def fill_variables(expr, demo):
+    """Fill in the variables as Grafana does, with one model and one process chosen."""
     for variable, value in (
         ("$model", "demo"),
         ("$instance", f"127.0.0.1:{demo.port}"),

@@ -1,5 +1,5 @@
-"""Alarms in the log beside the source: with their place, none lost by kill -9, and actions that
-replay to the bit.
+"""Alarms in the log beside the source have their position, kill -9 loses none, and a replay repeats
+their actions to the bit.
 """
 
 import json
@@ -31,8 +31,10 @@ def log(request):
     return f"{request.getfixturevalue('redis_url')}/payments"
 
 
-def told(url):
-    """Every alarm there is, by its place, detector and series; a repetition is the same."""
+def read_alarms(url):
+    """Return every alarm, by its position, detector and series; an alarm that is repeated is the
+    same.
+    """
     source, found = open_source(url, "earliest"), {}
     while sum(source.lag().values()):
         for record in source.poll(1.0, 500):
@@ -47,7 +49,7 @@ def told(url):
 
 
 def append_all(url, events):
-    """The place of every event in a new log."""
+    """Append all events to a new log; return the position of each."""
     create_log(url)
     sink = open_sink(url)
     places = [
@@ -60,19 +62,19 @@ def append_all(url, events):
 
 
 def kill_after(passed, config):
-    """Learn until so many events are passed, and no further."""
+    """Let a learner pass this many events, then kill it."""
     learner = Process(["learn"], config)
 
-    def reached():
+    def has_passed():
         status, document = learner.get("/status")
         return status == 200 and document["events"] >= passed
 
-    wait_for(reached, f"{passed} events")
+    wait_for(has_passed, f"{passed} events")
     learner.kill()
 
 
 def check_alike(alarms, again, places):
-    """What a replay tells again, but for the places in the log."""
+    """The replay repeats the alarms, except for their positions in the log."""
     assert len(alarms) == len(again) > 0
     for alarm, other in zip(
         alarms, sorted(again, key=lambda a: (a["event"], a["detector"], a["series"])), strict=True
@@ -107,7 +109,7 @@ def test_kill_9_loses_no_alarm_and_changes_no_action(log, redis_url, tmp_path):
     assert final["checkpoint"]["state_digest"] == replayed["state_digest"]
     assert final["quality"] == replayed["quality"]
 
-    alarms, again = told(f"{log}.alarms"), replayed["alarms"]
+    alarms, again = read_alarms(f"{log}.alarms"), replayed["alarms"]
     check_alike(alarms, again, places)
     worse = [
         alarm["event"]

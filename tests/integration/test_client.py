@@ -1,4 +1,4 @@
-"""docs/client.py as its readers run it: against a service that learns."""
+"""The example of the client's page, run as its readers do, against a service that learns."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def example(*arguments, **variables):
     )
 
 
-def test_the_example(redis_url, tmp_path):
+def test_the_example_predicts_and_sends_an_event(redis_url, tmp_path):
     fill(f"{redis_url}/payments", list(islice(payments(1, 0), 2000)))
     config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url)
     with running("run", config) as process:
@@ -44,10 +44,10 @@ def test_the_example(redis_url, tmp_path):
         assert lines[1].endswith("of 200 amounts look like fraud")
         assert "partition 0, position " in lines[2]
         wait_for(lambda: process.get("/status")[1]["events"] == 2001, "the event is learned")
-    assert example(url).returncode == 1, "nobody is there any more"
+    assert example(url).returncode == 1, "the service has stopped"
 
 
-def test_the_example_says_how_it_is_used(tmp_path):
+def test_wrong_usage_of_the_example_prints_its_usage(tmp_path):
     for arguments, words in (
         (["127.0.0.1:8000"], "url"),
         (["--nonsense"], "--nonsense"),
@@ -63,7 +63,7 @@ def test_the_example_says_how_it_is_used(tmp_path):
         assert word in usage
 
 
-def test_the_example_shows_its_key(tmp_path, redis_url):
+def test_the_example_sends_its_key_and_never_prints_it(tmp_path, redis_url):
     secret = new_key()
     keys = tmp_path / "keys.yaml"
     keys.write_text(
@@ -81,5 +81,5 @@ def test_the_example_shows_its_key(tmp_path, redis_url):
         assert "401 unauthorized: no API key" in example(url).stderr
         for done in (example(url, "--key", secret), example(CLIENT_URL=url, CLIENT_KEY=secret)):
             assert "after 0 events" in done.stdout
-            assert "403 forbidden" in done.stderr, "it is not good for events"
+            assert "403 forbidden" in done.stderr, "the key has no scope for events"
             assert secret not in done.stdout + done.stderr

@@ -1,5 +1,5 @@
-"""The door of a running service: who may pass, slow and rude clients beside good ones, and no
-secret anywhere.
+"""HTTP of a running service: which keys may call what, slow and hostile clients beside good ones,
+and no secret in any output.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ from tests.integration.door import (
     SCOPES,
     SECRETS,
     ask,
-    asked,
     hang_up,
-    opened,
+    open_door,
     read_reply,
     request,
+    send_request,
     write_keys,
 )
 from tests.integration.processes import free_port
@@ -41,12 +41,12 @@ from tests.waiting import HANG_SECONDS, wait_for
 def door(redis_server, tmp_path_factory):
     folder = tmp_path_factory.mktemp("door")
     keys = write_keys(folder / "keys.yaml")
-    with opened(redis_server, folder, 5, keys_file=keys, admin={"port": free_port()}) as made:
+    with open_door(redis_server, folder, 5, keys_file=keys, admin={"port": free_port()}) as made:
         yield made
 
 
 @pytest.mark.parametrize("key", ["", CANARY, *SCOPES])
-def test_who_may_pass(door, key):
+def test_each_key_passes_only_its_own_scope(door, key):
     def status(method, path, port=door.port):
         return ask(port, method, path, key, QUESTION if path == "/predict" else b"").status
 
@@ -65,8 +65,8 @@ def test_who_may_pass(door, key):
     assert status("POST", "/predict", door.admin) == (404 if known else 401)
 
 
-def fits(document, reply, path, method="post"):
-    """Whether the reply is as the document says."""
+def matches_document(document, reply, path, method="post"):
+    """Whether the reply has the form that the OpenAPI document declares."""
     content = document["paths"][path][method]["responses"][str(reply.status)]["content"]
     return is_valid(
         content["application/json"]["schema"] | {"components": document["components"]},
@@ -74,7 +74,7 @@ def fits(document, reply, path, method="post"):
     )
 
 
-def test_an_administrator_freezes_rolls_back_and_goes_on(door):
+def test_an_administrator_can_freeze_roll_back_and_unfreeze(door):
     def admin(path, body=b"", method="POST"):
         return ask(door.admin, method, f"/admin/{path}", "admin", body)
 
@@ -85,8 +85,10 @@ def test_an_administrator_freezes_rolls_back_and_goes_on(door):
     kept = [entry["generation"] for entry in admin("checkpoints", method="GET").json["checkpoints"]]
     assert kept[0] == generation
     document = ask(door.admin, "GET", "/openapi.json", "admin").json
-    assert fits(document, frozen, "/admin/freeze")
-    assert fits(document, admin("checkpoints", method="GET"), "/admin/checkpoints", "get")
+    assert matches_document(document, frozen, "/admin/freeze")
+    assert matches_document(
+        document, admin("checkpoints", method="GET"), "/admin/checkpoints", "get"
+    )
     for body, status in (
         (b'{"generation": 99999, "rewind": true}', 409),
         (b'{"generation": 99999}', 422),
@@ -95,23 +97,23 @@ def test_an_administrator_freezes_rolls_back_and_goes_on(door):
     ):
         reply = admin("rollback", body)
         assert reply.status == status
-        assert fits(document, reply, "/admin/rollback")
+        assert matches_document(document, reply, "/admin/rollback")
     if len(kept) > 1:
         back = admin("rollback", json.dumps({"generation": kept[-1], "rewind": True}).encode())
         assert back.status == 200, back.body
-        assert fits(document, back, "/admin/rollback")
+        assert matches_document(document, back, "/admin/rollback")
         assert back.json == {"generation": generation + 1, "state_of": kept[-1], "was": generation}
     assert admin("unfreeze").json["was_frozen"]["generation"] == generation
     again = admin("unfreeze")
     assert again.json == {"was_frozen": None}
-    assert fits(document, again, "/admin/unfreeze")
+    assert matches_document(document, again, "/admin/unfreeze")
     told = [json.loads(line) for line in door.log.splitlines()]
     words = [line["message"] for line in told if line["message"].startswith("admin: ")]
     assert any(line.startswith("admin: freeze by key admin-key done") for line in words)
     assert any("rollback to generation 99999 by key admin-key not done" in line for line in words)
 
 
-def test_the_rate_of_a_key(door):
+def test_requests_beyond_the_rate_of_a_key_are_refused(door):
     replies = [ask(door.port, "POST", "/predict", "limited", QUESTION) for _ in range(8)]
     assert [reply.status for reply in replies] == [200] * 2 + [429] * 6
     assert 1 < int(replies[2].headers["retry-after"]) <= 100
@@ -128,17 +130,17 @@ BODIES = {
 
 @pytest.mark.parametrize(("content", "headers", "status"), BODIES.values(), ids=BODIES)
 def test_hostile_bodies_are_refused(door, content, headers, status):
-    """None is waited for: that would take minutes and end with 408."""
+    """The service waits for none of them: that would take minutes and end with 408."""
     data = request("POST", "/predict", "predict", content, *headers)
     if headers:
         data = data.replace(b"content-length: 0\r\n", b"")
-    reply = asyncio.run(asked(door.port, data))
+    reply = asyncio.run(send_request(door.port, data))
     assert reply.status == status
     assert len(reply.body) <= 4096
     assert reply.json.keys() == {"error"}
 
 
-def test_chunks_without_end_are_refused_and_cut(door):
+def test_endless_chunks_are_refused_and_cut_off(door):
     async def send():
         reader, writer = await asyncio.open_connection(HOST, door.port)
         head = request("POST", "/predict", "predict").replace(
@@ -147,7 +149,7 @@ def test_chunks_without_end_are_refused_and_cut(door):
         writer.write(head)
         reading = asyncio.create_task(read_reply(reader))
         with suppress(ConnectionError):
-            async with asyncio.timeout(HANG_SECONDS):  # who sends on is cut off
+            async with asyncio.timeout(HANG_SECONDS):  # a client that keeps sending is cut off
                 while True:
                     writer.write(b"10000\r\n" + b"x" * 65536 + b"\r\n")
                     await writer.drain()
@@ -160,7 +162,7 @@ def test_chunks_without_end_are_refused_and_cut(door):
 
 
 async def drip(port, first):
-    """Send a byte now and then until the server ends it; after how long it did, a figure."""
+    """Send a byte now and then until the server closes; return the seconds that took."""
     watch = Stopwatch()
     reader, writer = await asyncio.open_connection(HOST, port)
     writer.write(first)
@@ -175,7 +177,9 @@ async def drip(port, first):
 
 
 async def good_client(port, over):
-    """Ask and ask on one connection until it is over; how many were answered, and how many not."""
+    """Send requests on one connection until `over` is set; return how many were answered, and how
+    many failed.
+    """
     answered = failed = 0
     reader = writer = None
     while not over.is_set() or not answered:
@@ -194,7 +198,7 @@ async def good_client(port, over):
     return answered, failed
 
 
-def test_slow_clients_are_cut_and_good_ones_do_not_notice(redis_server, tmp_path):
+def test_slow_clients_are_cut_off_and_good_ones_are_answered(redis_server, tmp_path):
     async def crowd(port):
         head = b"GET /healthz HTTP/1.1\r\n"
         post = request("POST", "/predict", "predict").replace(
@@ -210,11 +214,13 @@ def test_slow_clients_are_cut_and_good_ones_do_not_notice(redis_server, tmp_path
 
     keys = write_keys(tmp_path / "keys.yaml")
     deadlines = {"header_seconds": DEADLINE, "body_seconds": DEADLINE}
-    with opened(redis_server, tmp_path, 4, keys_file=keys, **deadlines) as door:
+    with open_door(redis_server, tmp_path, 4, keys_file=keys, **deadlines) as door:
         ended, good = asyncio.run(crowd(door.port))
         metrics = ask(door.port, "GET", "/metrics", "metrics").body.decode()
     late = [line for line in metrics.splitlines() if 'reason="request_timeout"' in line]
-    assert [float(line.split()[-1]) for line in late] == [len(ended)], "every slow one was cut"
+    assert [float(line.split()[-1]) for line in late] == [len(ended)], (
+        "a slow client was not cut off"
+    )
     answered, failed = sum(one[0] for one in good), sum(one[1] for one in good)
     keep(
         "slow clients",
@@ -229,7 +235,7 @@ def test_slow_clients_are_cut_and_good_ones_do_not_notice(redis_server, tmp_path
 
 
 async def burst(door, count):
-    """So many requests that are all there before the service goes on."""
+    """Send this many requests, all before the service resumes."""
     pairs = [await asyncio.open_connection(HOST, door.port) for _ in range(count)]
     door.process.signal(signal.SIGSTOP)
     for _, writer in pairs:
@@ -244,13 +250,13 @@ async def burst(door, count):
         await hang_up(*(writer for _, writer in pairs))
 
 
-def test_ten_times_too_many_at_once(door):
+def test_an_overload_is_refused_at_once_and_leaves_memory_flat(door):
     async def overload():
         return [await burst(door, 10 * IN_FLIGHT) for _ in range(10)]
 
-    asyncio.run(overload())  # what memory a first burst takes is not given back
+    asyncio.run(overload())  # the memory that a first burst takes is not returned
     before = door.rss
-    gc.disable()  # a pause of this process would be taken for one of the server
+    gc.disable()  # a pause of this process would look like one of the server
     try:
         bursts = asyncio.run(overload())
     finally:
@@ -270,10 +276,11 @@ def test_ten_times_too_many_at_once(door):
         median_burst_refusal_p95_seconds=round(late, 3),
     )
     assert statuses.keys() == {200, 503}
-    # Of ten bursts, since other work on the machine can hold up one.
+    # The median of ten bursts: other work on the machine can hold up one.
     assert not CHAOS or late <= 0.1
     wait_for(
-        lambda: ask(door.port, "POST", "/predict", "predict", QUESTION).status == 200, "as before"
+        lambda: ask(door.port, "POST", "/predict", "predict", QUESTION).status == 200,
+        "a prediction after the overload",
     )
     assert door.rss - before < 20
 
@@ -300,7 +307,7 @@ def test_no_secret_is_in_a_log_a_reply_or_a_metric(door):
     ]
     said = ""
     for data in places:
-        reply = asyncio.run(asked(door.port, data))
+        reply = asyncio.run(send_request(door.port, data))
         said += f"{reply.headers} {reply.body.decode()}"
     said += door.log
     for secret in [*secrets, *map(digest_of, SECRETS.values())]:

@@ -1,4 +1,4 @@
-"""The door of services that end, speak TLS or must not be opened at all."""
+"""HTTP of services that end, speak TLS or must not listen at all."""
 
 import asyncio
 import json
@@ -16,11 +16,11 @@ from tests.integration.door import (
     HOST,
     PASSWORD,
     ask,
-    asked,
     hang_up,
-    opened,
+    open_door,
     read_reply,
     request,
+    send_request,
 )
 from tests.integration.processes import (
     START_SECONDS,
@@ -32,16 +32,16 @@ from tests.integration.processes import (
 from tests.waiting import HANG_SECONDS, wait_for
 
 
-def test_requests_open_at_sigterm_leave_no_trace(redis_server, tmp_path):
-    with opened(redis_server, tmp_path, 6) as door:
+def test_requests_open_at_sigterm_get_503_and_no_traceback(redis_server, tmp_path):
+    with open_door(redis_server, tmp_path, 6) as door:
 
         async def hold():
             reader, writer = await asyncio.open_connection(HOST, door.port)
             writer.write(
                 request("POST", "/predict").replace(b"content-length: 0", b"content-length: 900")
             )
-            # Answered on another connection after the server has read from this one.
-            await asked(door.port, request("GET", "/healthz"))
+            # This answer comes only after the server has read from the first connection.
+            await send_request(door.port, request("GET", "/healthz"))
             door.process.signal(signal.SIGTERM)
             reply = await asyncio.wait_for(read_reply(reader), HANG_SECONDS)
             await hang_up(writer)
@@ -60,7 +60,7 @@ def certificate(folder, name, *more):
     subprocess.run(["openssl", *words, *files, *more], cwd=folder, check=True, capture_output=True)
 
 
-def test_tls_and_certificates_of_clients(redis_server, tmp_path):
+def test_tls_accepts_only_clients_with_a_known_certificate(redis_server, tmp_path):
     certificate(tmp_path, "server", "-addext", f"subjectAltName=IP:{HOST}")
     certificate(tmp_path, "friend")
     certificate(tmp_path, "stranger")
@@ -74,7 +74,7 @@ def test_tls_and_certificates_of_clients(redis_server, tmp_path):
             context.load_cert_chain(tmp_path / f"{name}.pem", tmp_path / f"{name}.key")
         return context
 
-    with opened(redis_server, tmp_path, 7, tls=settings, header_seconds=DEADLINE) as door:
+    with open_door(redis_server, tmp_path, 7, tls=settings, header_seconds=DEADLINE) as door:
 
         def status(**how):
             try:
@@ -98,15 +98,15 @@ def test_tls_and_certificates_of_clients(redis_server, tmp_path):
                 await asyncio.wait_for(reader.read(), HANG_SECONDS)
             await hang_up(writer)
 
-        asyncio.run(mute())  # it ends: a handshake has a deadline too
+        asyncio.run(mute())  # this returns because a handshake has a deadline, too
 
 
-def looks(client):
-    """How often the newest checkpoint was asked for."""
+def count_looks(client):
+    """Return how often the newest checkpoint was read."""
     return client.info("commandstats").get("cmdstat_lindex", {"calls": 0})["calls"]
 
 
-def test_all_addresses_without_keys_are_refused(tmp_path, redis_url):
+def test_listening_to_all_addresses_without_keys_is_refused(tmp_path, redis_url):
     config = write_config(
         tmp_path / "c.yaml",
         f"{redis_url}/s",
@@ -121,8 +121,8 @@ def test_all_addresses_without_keys_are_refused(tmp_path, redis_url):
         process.answers("/healthz", 200)
         wait_for(lambda: "no checkpoint yet" in str(process.get("/readyz")), "a reason")
         with Redis.from_url(redis_url) as client:
-            seen = looks(client)
-            wait_for(lambda: looks(client) >= seen + 3, "the store is looked at twice more")
+            seen = count_looks(client)
+            wait_for(lambda: count_looks(client) >= seen + 3, "the store is looked at twice more")
     lines = [json.loads(line) for line in config.with_suffix(".log").read_text().splitlines()]
     told = [(line["level"], line["message"]) for line in lines]
     assert [
@@ -132,9 +132,7 @@ def test_all_addresses_without_keys_are_refused(tmp_path, redis_url):
     assert told[-1] == ("INFO", "stopped at generation 0: 0 events learned")
 
 
-def test_a_password_from_the_environment_that_is_refused_is_not_told(
-    tmp_path, redis_url, monkeypatch
-):
+def test_a_refused_password_from_the_environment_is_not_printed(tmp_path, redis_url, monkeypatch):
     monkeypatch.setenv("ONEPASS_STORE__PASSWORD", PASSWORD)
     store = redis_url.replace("://", "://nobody@")
     config = write_config(tmp_path / "c.yaml", f"{redis_url}/s", store)

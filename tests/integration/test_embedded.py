@@ -1,5 +1,5 @@
-"""The embedded servers are real: what they acknowledged outlives a kill, and what cannot start says
-why.
+"""The embedded servers are real: acknowledged writes survive a kill, and a server that cannot start
+says why.
 """
 
 import os
@@ -23,7 +23,7 @@ def alive(pid):
     return True
 
 
-def test_redis_keeps_acknowledged_writes_over_a_kill(tmp_path):
+def test_acknowledged_writes_to_redis_survive_a_kill(tmp_path):
     with redis_server(tmp_path) as server:
         pid = server.pid
         with Redis.from_url(server.url) as client:
@@ -47,7 +47,7 @@ def test_redis_without_appendonly_writes_no_file(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["redis.log"]
 
 
-def test_redis_server_is_out_of_reach_of_the_terminal(redis_server):
+def test_redis_runs_in_another_session_than_the_terminal(redis_server):
     assert os.getsid(redis_server.pid) != os.getsid(0)
 
 
@@ -82,7 +82,7 @@ def test_two_servers_never_share_a_folder(tmp_path, monkeypatch):
     assert not first.running
 
 
-def test_a_server_that_never_answers_is_not_left_behind(tmp_path, monkeypatch):
+def test_a_server_that_never_answers_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr("service.embedded.process.START_SECONDS", 0.0)
     log = tmp_path / "mute.log"
 
@@ -96,7 +96,7 @@ def test_a_server_that_never_answers_is_not_left_behind(tmp_path, monkeypatch):
     assert not alive(int(log.read_text()))
 
 
-def test_a_server_deaf_to_the_polite_signal_is_killed(tmp_path, monkeypatch):
+def test_a_server_that_ignores_sigterm_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr("service.embedded.process.STOP_SECONDS", 0.2)
     script = "trap '' TERM; echo up; while :; do sleep 0.05; done"
     deaf = ServerProcess(
@@ -109,20 +109,20 @@ def test_a_server_deaf_to_the_polite_signal_is_killed(tmp_path, monkeypatch):
     deaf.stop()
 
 
-def test_free_port_is_not_the_other_one(monkeypatch):
+def test_free_port_differs_from_the_given_port(monkeypatch):
     drawn = iter([20_001, 20_001, 20_002])
     monkeypatch.setattr("service.embedded.process.RANDOM.randrange", lambda *_: next(drawn))
     assert free_port(other_than=20_001) == 20_002
 
 
-def test_make_topic_makes_that_many_partitions(kafka, make_topic):
+def test_make_topic_makes_the_given_number_of_partitions(kafka, make_topic):
     server, name = make_topic(partitions=3).rsplit("/", 1)
     assert server == f"kafka://{kafka.bootstrap}"
     with KafkaConsumer(bootstrap_servers=kafka.bootstrap) as consumer:
         assert consumer.partitions_for_topic(name) == {0, 1, 2}
 
 
-def test_named_broker_is_used_and_left_alone(tmp_path, monkeypatch):
+def test_a_configured_broker_is_used_but_never_started_or_stopped(tmp_path, monkeypatch):
     monkeypatch.setenv("KAFKA_BOOTSTRAP", "127.0.0.1:9")
     monkeypatch.setenv("PATH", "")
     with kafka_broker(tmp_path) as broker:
@@ -135,8 +135,8 @@ def test_named_broker_is_used_and_left_alone(tmp_path, monkeypatch):
 
 @pytest.fixture
 def fake_maven(tmp_path, monkeypatch):
-    """`fake_maven(script)`: a Maven that runs `script` with the output folder in $out; the cache is
-    empty.
+    """`fake_maven(script)` installs a Maven that runs `script` with the output folder in $out; the
+    cache is empty.
     """
     tools, cache = tmp_path / "bin", tmp_path / "cache"
     tools.mkdir()
@@ -155,7 +155,7 @@ def fake_maven(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("end", ["echo no network; exit 1", "kill -9 $$"])
-def test_half_a_download_is_not_taken_for_whole(fake_maven, end):
+def test_an_incomplete_download_is_not_used(fake_maven, end):
     cache = fake_maven(f'mkdir "$out"; touch "$out/first.jar"; {end}')
     with pytest.raises(EmbeddedError, match="Maven cannot download"):
         jars()
@@ -169,7 +169,7 @@ def test_half_a_download_is_not_taken_for_whole(fake_maven, end):
     assert list(cache.iterdir()) == [jars()]
 
 
-def test_a_folder_left_by_a_killed_download_is_passed_over(fake_maven):
+def test_the_folder_of_a_killed_download_is_ignored(fake_maven):
     cache = fake_maven('mkdir "$out"; touch "$out/whole.jar"')
     left = cache / f"kafka-{embedded_kafka.VERSION}.abc" / "jars"
     left.mkdir(parents=True)
@@ -177,7 +177,7 @@ def test_a_folder_left_by_a_killed_download_is_passed_over(fake_maven):
     assert [jar.name for jar in jars().iterdir()] == ["whole.jar"]
 
 
-def test_a_download_that_another_process_finished_first(fake_maven):
+def test_a_download_that_another_process_finished_first_is_used(fake_maven):
     name = f"kafka-{embedded_kafka.VERSION}"
     fake_maven(
         f'mkdir "$out"; touch "$out/ours.jar"; cd "$out/../.."; mkdir {name}; touch'
@@ -187,7 +187,9 @@ def test_a_download_that_another_process_finished_first(fake_maven):
 
 
 @pytest.mark.parametrize(("tools", "named"), [([], "java"), (["java"], "mvn")])
-def test_kafka_without_its_tools_says_in_one_line_what_to_do(tmp_path, monkeypatch, tools, named):
+def test_kafka_without_its_tools_says_in_one_line_what_to_install(
+    tmp_path, monkeypatch, tools, named
+):
     monkeypatch.delenv("KAFKA_BOOTSTRAP", raising=False)
     monkeypatch.setenv("ONEPASS_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path))

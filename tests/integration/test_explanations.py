@@ -1,4 +1,4 @@
-"""Names of slots go where the model goes: from the learner through Redis to a replica, whole and in
+"""Names of slots travel with the model: from the learner through Redis to a replica, whole and in
 deltas.
 """
 
@@ -13,7 +13,7 @@ from tests.waiting import wait_for
 LARGE = {
     "features": {"columns": ["amount", "age_days", "hour", "distance_km", "attempts"], "bits": 18}
 }
-"""Large enough for deltas."""
+"""Settings of a model that is large enough for deltas."""
 
 
 def names(process):
@@ -31,7 +31,7 @@ def test_a_replica_names_slots_and_explains(redis_url, tmp_path):
         wait_for(
             lambda: (serving.get("/status")[1] or {}).get("events") == 2000, "the newest generation"
         )
-        # No fraud after all: a mistake, so that its weights move.
+        # The label contradicts the prediction: a mistake, so the weights move.
         late = {"features": {"amount": 99999.0, "brand": "new"}, "label": "fine"}
         fill(log, [json.dumps(late).encode()])
         wait_for(lambda: serving.get("/status")[1]["events"] == 2001, "the delta")

@@ -26,7 +26,7 @@ def source(request, redis_url):
 
 
 def post(process, body):
-    """Status and JSON of one posted event."""
+    """Post one event; return the status and the JSON of the reply."""
     request = urllib.request.Request(f"http://127.0.0.1:{process.port}/events", body, JSON)
     try:
         with urllib.request.urlopen(request, timeout=HANG_SECONDS) as reply:
@@ -40,7 +40,7 @@ def version(process):
     return process.get("/predict", PAYMENT)[1]["model"]["version"]
 
 
-def test_a_posted_event_is_learned_and_a_bad_one_is_nowhere(source, redis_url, tmp_path):
+def test_a_posted_event_is_learned_and_an_invalid_one_is_not_logged(source, redis_url, tmp_path):
     config = write_config(tmp_path / "c.yaml", source["url"], redis_url)
     config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | {"source": source}))
     with running("run", config) as process:
@@ -62,23 +62,25 @@ def test_a_posted_event_is_learned_and_a_bad_one_is_nowhere(source, redis_url, t
     found = []
     wait_for(lambda: found.extend(log.poll(0.5, 10)) or log.at_end, "the end of the log")
     log.close()
-    assert [record.value for record in found] == [EVENT] * 3, "as it was sent, and nothing beside"
+    assert [record.value for record in found] == [EVENT] * 3, (
+        "the log does not hold exactly the posted events"
+    )
     assert {(record.partition, record.position) for record in found} == places
 
 
-def test_a_replica_takes_events_for_the_learner(redis_url, tmp_path):
+def test_a_replica_accepts_events_for_the_learner(redis_url, tmp_path):
     learner = write_config(tmp_path / "l.yaml", f"{redis_url}/payments", redis_url)
     replica = write_config(tmp_path / "s.yaml", f"{redis_url}/payments", redis_url)
     with running("learn", learner) as learning, running("serve", replica) as serving:
         learning.answers("/readyz", 200)
-        assert learning.get("/events", EVENT)[0] == 404, "a learner alone takes none"
+        assert learning.get("/events", EVENT)[0] == 404, "a learner accepted an event"
         serving.answers("/healthz", 200)
         assert post(serving, EVENT)[0] == 202
         serving.answers("/readyz", 200)
         wait_for(lambda: version(serving) == 1, "the generation with the event")
 
 
-def test_without_the_log_events_are_refused_and_predictions_go_on(redis_url, tmp_path):
+def test_without_the_log_events_are_refused_and_predictions_continue(redis_url, tmp_path):
     server = RedisServer(tmp_path / "log")
     server.start()
     config = write_config(tmp_path / "c.yaml", f"{server.url}/payments", redis_url)
@@ -88,7 +90,7 @@ def test_without_the_log_events_are_refused_and_predictions_go_on(redis_url, tmp
         wait_for(lambda: version(process) == 1, "the event is learned")
         server.stop()
         for _ in range(3):
-            # While the log is away: whoever waited for it would wait for ever.
+            # The log is down: a request that waited for it would never be answered.
             status, answer = post(process, EVENT)
             assert (status, answer["error"]["code"]) == (503, "log_down")
             assert process.get("/predict", PAYMENT)[0] == 200
@@ -100,7 +102,7 @@ def test_without_the_log_events_are_refused_and_predictions_go_on(redis_url, tmp
             server.stop()
 
 
-def test_a_file_takes_no_events(redis_url, tmp_path):
+def test_a_service_that_reads_a_file_accepts_no_events(redis_url, tmp_path):
     (tmp_path / "events.jsonl").write_bytes(EVENT + b"\n")
     config = write_config(tmp_path / "c.yaml", (tmp_path / "events.jsonl").as_uri(), redis_url)
     with running("run", config) as process:

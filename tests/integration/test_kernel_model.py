@@ -1,5 +1,5 @@
-"""A kernel model as processes on a real Redis: learned, checkpointed, followed by a replica,
-explained, continued.
+"""A kernel model in processes on a real Redis: learned, checkpointed, followed by a replica,
+explained, resumed.
 """
 
 import json
@@ -28,7 +28,7 @@ def answer(process):
 
 
 def check_stored_rows(learner, replica, explanation):
-    """Both tell of the same rows, wherever they tell of them."""
+    """Learner and replica report the same stored rows, in every reply that lists them."""
     support = replica.get("/status")[1]["support"]
     assert 0 < support["rows"] == explanation["stored"] <= support["room"] == 500
     assert (replica.metrics()["support_rows"], learner.metrics()["support_capacity_rows"]) == (
@@ -40,7 +40,7 @@ def check_stored_rows(learner, replica, explanation):
     assert len(weights[0]["support"]) == 3
 
 
-def test_learned_followed_explained_and_gone_on_from(redis_url, tmp_path):
+def test_a_kernel_model_is_learned_followed_explained_and_resumed(redis_url, tmp_path):
     log = f"{redis_url}/payments"
     events = list(islice(payments(5, 0), 1200))
     fill(log, events[:800])

@@ -1,5 +1,5 @@
-"""The store loses everything while the learner is down: it goes on from a file, or begins anew only
-when told.
+"""The store loses all data while the learner is down: the learner resumes from a file, and starts
+fresh only if it is told to.
 """
 
 import json
@@ -15,7 +15,7 @@ from tests.integration.processes import Process, onepass, write_config
 EVENTS = 3000
 
 
-def test_an_empty_redis_is_filled_again_from_the_newest_copy(redis_url, tmp_path):
+def test_an_empty_redis_is_restored_from_the_newest_backup(redis_url, tmp_path):
     log = f"{redis_url}/payments"
     events = list(islice(payments(3, 0), EVENTS))
     fill(log, events[:2000])
@@ -32,7 +32,7 @@ def test_an_empty_redis_is_filled_again_from_the_newest_copy(redis_url, tmp_path
     final = json.loads(output)
     said = config.with_suffix(".log").read_text()
     assert "restoring the backup of generation" in said
-    assert final["checkpoint"]["generation"] > 1, "generations go on, they do not begin again"
+    assert final["checkpoint"]["generation"] > 1, "the generations began again"
     data = tmp_path / "events.jsonl"
     data.write_bytes(b"\n".join(events) + b"\n")
     replayed = json.loads(onepass("replay", data, "--config", config, "--json").stdout)
@@ -40,7 +40,7 @@ def test_an_empty_redis_is_filled_again_from_the_newest_copy(redis_url, tmp_path
     assert final["checkpoint"]["state_digest"] == replayed["state_digest"]
 
 
-def test_checkpoints_of_which_none_can_be_read_stop_it_until_told(redis_url, tmp_path):
+def test_unreadable_checkpoints_stop_the_learner_until_start_fresh(redis_url, tmp_path):
     log = f"{redis_url}/payments"
     fill(log, list(islice(payments(4, 0), 500)))
     config = write_config(tmp_path / "c.yaml", log, redis_url)
@@ -54,4 +54,6 @@ def test_checkpoints_of_which_none_can_be_read_stop_it_until_told(redis_url, tmp
     status, output = Process(["learn", "--until-end", "--start-fresh"], config).finish()
     assert status == 0
     assert json.loads(output)["events"] == 500
-    assert Process(["learn", "--until-end"], config).finish()[0] == 0, "what it wrote then is good"
+    assert Process(["learn", "--until-end"], config).finish()[0] == 0, (
+        "the checkpoints after --start-fresh are unreadable"
+    )

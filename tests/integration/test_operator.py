@@ -1,5 +1,5 @@
-"""An operator's word beside a running learner: it is obeyed between two events, and the history
-stays provable.
+"""An operator's command beside a running learner: the learner obeys between two events, and the
+history stays provable.
 """
 
 import json
@@ -19,9 +19,9 @@ from tests.waiting import wait_for
 
 @pytest.fixture
 def world(redis_url, tmp_path):
-    """A learner that runs, and a producer that never rests."""
+    """A running learner, and a producer that never pauses."""
     log = f"{redis_url}/payments"
-    # Many generations are kept: the next command takes seconds to start.
+    # Many generations are kept because the next command takes seconds to start.
     checkpoint = {"interval_seconds": 0.1, "keep": 1000}
     config = write_config(tmp_path / "c.yaml", log, redis_url, lease=1.0, checkpoint=checkpoint)
     stop = threading.Event()
@@ -48,22 +48,22 @@ def status(process):
     return process.get("/status")[1]
 
 
-def asked(config, *words):
+def run_checkpoints(config, *words):
     done = onepass("checkpoints", *words, "--config", config)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def proven(config):
+def run_audit(config):
     done = onepass("audit", "--config", config, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)
 
 
-def test_frozen_it_serves_the_generation_it_was_told_and_learns_on_when_let(world):
+def test_a_frozen_learner_serves_its_generation_and_resumes_when_unfrozen(world):
     config, process = world
-    asked(config, "freeze")
-    frozen = json.loads(asked(config, "list", "--json"))[0]
+    run_checkpoints(config, "freeze")
+    frozen = json.loads(run_checkpoints(config, "list", "--json"))[0]
     wait_for(
         lambda: status(process)["frozen"] and status(process)["events"] == frozen["events"],
         "the learner has seen it, and serves that generation",
@@ -72,50 +72,57 @@ def test_frozen_it_serves_the_generation_it_was_told_and_learns_on_when_let(worl
         left = status(process)["lag"] or 0
         wait_for(lambda least=left: (status(process)["lag"] or 0) > least, "more events in the log")
         now = status(process)
-        assert now["events"] == frozen["events"], "not an event more than the generation has"
+        assert now["events"] == frozen["events"], "it learned beyond the frozen generation"
         assert process.get("/predict", PAYMENT)[1]["model"]["generation"] == frozen["generation"]
-    assert json.loads(asked(config, "list", "--json"))[0]["generation"] == frozen["generation"]
-    asked(config, "unfreeze")
-    wait_for(lambda: status(process)["checkpoint"]["events"] > frozen["events"], "it learns on")
+    assert (
+        json.loads(run_checkpoints(config, "list", "--json"))[0]["generation"]
+        == frozen["generation"]
+    )
+    run_checkpoints(config, "unfreeze")
+    wait_for(
+        lambda: status(process)["checkpoint"]["events"] > frozen["events"], "learning continues"
+    )
     assert not status(process)["frozen"]
-    assert "frozen 1 time" in asked(config, "show")
-    assert proven(config)["identical"]
+    assert "frozen 1 time" in run_checkpoints(config, "show")
+    assert run_audit(config)["identical"]
 
 
-def test_a_freeze_that_is_lifted_at_once_is_no_loss(world):
+def test_a_freeze_that_is_lifted_at_once_loses_nothing(world):
     config, process = world
     settings = load(config, {})
     log = config.with_suffix(".log")
     with closing(RedisStore(settings.store, settings.name, settings.checkpoint)) as operator:
 
-        def went_on():
-            """It looks twice a second or so, and may see the freeze, which is another matter."""
+        def freeze_unnoticed():
+            """Freeze and unfreeze; return whether the learner missed the freeze. It looks about
+            twice a second, so it may see it.
+            """
             before = process.metrics()["fenced_total"]
             operator.freeze()
             operator.unfreeze()
             wait_for(lambda: process.metrics()["fenced_total"] > before, "the learner noticed")
             return "no checkpoint was lost, learning continues" in log.read_text()
 
-        wait_for(went_on, "the learner finds that nothing was lost")
+        wait_for(freeze_unnoticed, "the learner finds that nothing was lost")
     assert "written on top" not in log.read_text()
     events = status(process)["checkpoint"]["events"]
-    wait_for(lambda: status(process)["checkpoint"]["events"] > events, "it learns on")
+    wait_for(lambda: status(process)["checkpoint"]["events"] > events, "learning continues")
 
 
 @pytest.mark.parametrize("positions", ["--rewind", "--keep-offsets"])
-def test_rolled_back_it_goes_on_from_there_without_a_restart(world, positions):
+def test_after_a_rollback_the_learner_continues_without_a_restart(world, positions):
     config, process = world
-    target = json.loads(asked(config, "list", "--json"))[2]
-    said = asked(config, "rollback", "--to", str(target["generation"]), positions)
+    target = json.loads(run_checkpoints(config, "list", "--json"))[2]
+    said = run_checkpoints(config, "rollback", "--to", str(target["generation"]), positions)
     made = int(said.split()[1])
     wait_for(
         lambda: status(process)["checkpoint"]["generation"] > made,
-        "it goes on from the new generation",
+        "learning continues from the new generation",
     )
     assert process.status is None
     assert process.get("/predict", PAYMENT)[0] == 200
-    assert "rolled back 1 time" in asked(config, "show")
-    lost = json.loads(asked(config, "show", "--json"))
-    assert proven(config)["identical"]
+    assert "rolled back 1 time" in run_checkpoints(config, "show")
+    lost = json.loads(run_checkpoints(config, "show", "--json"))
+    assert run_audit(config)["identical"]
     if positions == "--keep-offsets":
         assert "rolled_back" in json.dumps(lost)

@@ -1,5 +1,5 @@
-"""Replicas beside a learner: soon at each new generation, reproducible from it, and serving on when
-it dies.
+"""Replicas beside a learner follow each generation soon, answer exactly as that generation does,
+and keep serving when the learner dies.
 """
 
 from itertools import islice
@@ -37,7 +37,7 @@ def feed(url, events):
 
 
 def newer_reply(replica, generation):
-    """A good reply of a generation after this one."""
+    """Wait for a good reply of a generation after this one."""
 
     def reply():
         status, document = replica.get("/predict", PAYMENT)
@@ -47,16 +47,18 @@ def newer_reply(replica, generation):
 
 
 def newer_generation(learner, generation):
-    def committed():
+    def newer():
         now = learner.get("/status")[1]["checkpoint"]["generation"]
         return now if now > generation else None
 
-    return wait_for(committed, f"a generation after {generation}")
+    return wait_for(newer, f"a generation after {generation}")
 
 
 @pytest.fixture(scope="module")
 def pair(redis_server, tmp_path_factory):
-    """(URL, settings, learner, replica), which nobody ends; every generation is kept."""
+    """(URL, settings, learner, replica), shared by the tests that kill neither; every generation is
+    kept.
+    """
     url = redis_server.url.replace("/0", "/8")
     keep_all = {"interval_seconds": 0.2, "interval_events": 1000, "keep": 1000}
     learn, serve = configs(tmp_path_factory.mktemp("pair"), url, checkpoint=keep_all)
@@ -66,7 +68,7 @@ def pair(redis_server, tmp_path_factory):
 
 def test_a_replica_follows_each_commit(pair):
     url, _, learner, replica = pair
-    assert FOLLOW_SECONDS <= 1.0, "it is there within two seconds"
+    assert FOLLOW_SECONDS <= 1.0, "a replica cannot follow within two seconds"
     stream = payments(3, 0)
     feed(url, list(islice(stream, 500)))
     replica.answers("/readyz", 200)
@@ -81,7 +83,7 @@ def test_a_replica_follows_each_commit(pair):
         )
 
 
-def test_a_reply_can_be_had_again_from_its_generation(pair):
+def test_a_reply_can_be_reproduced_from_its_generation(pair):
     url, settings, _, replica = pair
     stream = payments(4, 0)
     replies = []
@@ -114,7 +116,7 @@ def test_a_reply_can_be_had_again_from_its_generation(pair):
     store.close()
 
 
-def test_it_serves_on_when_the_learner_is_killed(redis_url, tmp_path):
+def test_a_replica_keeps_serving_when_the_learner_is_killed(redis_url, tmp_path):
     learner_config, replica_config = configs(tmp_path, redis_url)
     feed(redis_url, list(islice(payments(5, 0), 500)))
 
@@ -142,7 +144,7 @@ def test_it_serves_on_when_the_learner_is_killed(redis_url, tmp_path):
         wait_for(lambda: 0 <= replica.metrics()["model_staleness_seconds"] < 1.5, "the same there")
 
 
-def test_staleness_grows_while_the_store_is_away(tmp_path):
+def test_staleness_grows_while_the_store_is_down(tmp_path):
     with redis_at(tmp_path / "redis") as server:
         learner_config, replica_config = configs(tmp_path, server.url)
         feed(server.url, list(islice(payments(6, 0), 300)))
@@ -151,6 +153,6 @@ def test_staleness_grows_while_the_store_is_away(tmp_path):
             server.kill()
             wait_for(
                 lambda: replica.get("/predict", PAYMENT)[1]["model"]["stale_seconds"] > 1.5,
-                "it says so",
+                "a growing staleness",
             )
             assert replica.get("/predict", PAYMENT)[0] == 200

@@ -1,4 +1,4 @@
-"""The roles as processes: quick to answer, patient with what is absent, and clean at the end."""
+"""The roles as processes: they answer soon, wait for absent systems, and end cleanly."""
 
 import json
 import signal
@@ -17,31 +17,35 @@ from tests.integration.processes import START_SECONDS, Process, onepass, running
 from tests.waiting import wait_for
 
 LEASE_SECONDS = 300.0
-"""Longer than a busy machine keeps a healthy learner from its CPU."""
+"""Seconds; longer than a busy machine keeps a healthy learner from its CPU."""
 
 
-def test_predictions_while_learning(redis_url, tmp_path):
-    """The first one does not wait for the log to be learned, and the learner goes on meanwhile."""
+def test_predictions_are_answered_while_the_model_learns(redis_url, tmp_path):
+    """The first prediction does not wait until the log is learned, and learning continues
+    meanwhile.
+    """
     stream, log = payments(1, 0), f"{redis_url}/payments"
     fed, seen, ahead = 0, set(), 20_000
     with running("run", write_config(tmp_path / "c.yaml", log, redis_url)) as process:
 
-        def predicted():
-            """Once more, with enough left to learn; after how many events it was."""
+        def predict_again():
+            """Predict once more, with enough events left to learn, and note after how many events
+            the answer was given.
+            """
             nonlocal fed
             if fed < (process.get("/status")[1] or {"events": 0})["events"] + ahead:
                 fill(log, list(islice(stream, ahead)))
                 fed += ahead
             status, answer = process.get("/predict", PAYMENT)
-            assert status == 200 or not seen, "predictions stop while it learns"
+            assert status == 200 or not seen, "a prediction failed while the model learns"
             if status == 200 and answer["model"]["version"] < fed:
                 seen.add(answer["model"]["version"])
             return len(seen) > 10
 
-        wait_for(predicted, "answers of ten states of a model that learns", START_SECONDS)
+        wait_for(predict_again, "answers of ten states of a model that learns", START_SECONDS)
 
 
-def test_corrupt_messages_are_counted_kept_and_passed_over(topic, redis_url, tmp_path):
+def test_corrupt_messages_are_counted_and_kept_as_dead_letters(topic, redis_url, tmp_path):
     good = list(islice(payments(2, 0), 300))
     bad = [
         b"\xff\x00",
@@ -65,7 +69,7 @@ def test_corrupt_messages_are_counted_kept_and_passed_over(topic, redis_url, tmp
 
 
 @pytest.mark.parametrize("role", ["run", "learn", "serve"])
-def test_redis_absent_at_start(role, tmp_path):
+def test_every_role_waits_for_a_redis_that_is_absent_at_start(role, tmp_path):
     server = RedisServer(tmp_path / "redis")
     config = write_config(tmp_path / "c.yaml", f"{server.url}/payments", server.url)
     with running(role, config) as process:
@@ -102,7 +106,7 @@ def test_sigterm_leaves_nothing_to_redo(redis_url, tmp_path):
     assert json.loads(output)["checkpoint"]["events"] == 500
 
 
-def test_of_two_learners_one_stands_by_and_takes_over(redis_url, tmp_path):
+def test_a_second_learner_stands_by_and_takes_over(redis_url, tmp_path):
     fill(f"{redis_url}/payments", list(islice(payments(7, 0), 500)))
     first = write_config(
         tmp_path / "1.yaml", f"{redis_url}/payments", redis_url, lease=LEASE_SECONDS
@@ -128,7 +132,7 @@ def test_of_two_learners_one_stands_by_and_takes_over(redis_url, tmp_path):
             assert waiting.get("/status")[1]["waiting_for"] == ""
 
 
-def test_another_learner_over_the_same_checkpoints_is_refused(redis_url, tmp_path):
+def test_a_different_learner_on_the_same_checkpoints_is_refused(redis_url, tmp_path):
     fill(f"{redis_url}/payments", list(islice(payments(9, 0), 50)))
     config = write_config(tmp_path / "c.yaml", f"{redis_url}/payments", redis_url)
     assert Process(["learn", "--until-end"], config).finish()[0] == 0
@@ -137,7 +141,7 @@ def test_another_learner_over_the_same_checkpoints_is_refused(redis_url, tmp_pat
     assert "learner" in other.with_suffix(".log").read_text()
 
 
-def test_a_taken_port_is_one_line(redis_url, tmp_path):
+def test_a_taken_port_is_reported_in_one_line(redis_url, tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -150,7 +154,7 @@ def test_a_taken_port_is_one_line(redis_url, tmp_path):
 
 
 @pytest.mark.parametrize("flags", [[], pytest.param(["--kafka"], marks=pytest.mark.kafka)])
-def test_demo(flags, tmp_path):
+def test_the_demo_learns_and_ends_cleanly(flags, tmp_path):
     demo = Demo(tmp_path, *flags)
     try:
         wait_for(lambda: demo.events() > 2000, "events are learned")
@@ -162,14 +166,14 @@ def test_demo(flags, tmp_path):
     assert int(told[-1]) >= 1
 
 
-def test_demo_ends_by_itself_and_goes_on_in_its_folder(tmp_path):
+def test_the_demo_ends_after_its_seconds_and_resumes_in_its_folder(tmp_path):
     done = onepass("demo", "--seconds", "1", "--port", "0", "--dir", tmp_path / "demo")
     assert done.returncode == 0, done.stderr
     learned = int(summary(done.stdout)[0])
     assert learned > 0
     demo = Demo(tmp_path)
     try:
-        wait_for(lambda: demo.events() > learned, "it goes on")
+        wait_for(lambda: demo.events() > learned, "learning continues")
     finally:
         status, told = demo.stop()
     assert status == 0, demo.log.read_text()

@@ -1,5 +1,5 @@
-"""Trees through a running service: posted, learned, predicted, rejected with their place, restored,
-and replayed.
+"""Trees through a running service: posted, learned, predicted, rejected with their position,
+restored, and replayed.
 """
 
 import json
@@ -26,7 +26,7 @@ CHARACTERS = [b"0", b"6", None]
 
 
 def event(n):
-    """Every tenth has no tree; the class is in the determiner, sometimes."""
+    """Every tenth event has no tree; in some trees the determiner shows the class."""
     tree = (
         BAD[n // 10 % 3]
         if n % 10 == 7
@@ -41,7 +41,7 @@ def event(n):
 EVENTS = [event(n) for n in range(300)]
 
 
-def test_trees_come_through_to_the_bit(redis_url, tmp_path):
+def test_trees_are_learned_restored_and_replayed_to_the_bit(redis_url, tmp_path):
     log = f"{redis_url}/trees"
     config = write_config(tmp_path / "c.yaml", log, redis_url, lease=0.5, **MODEL)
     with closing(open_sink(log)) as sink:

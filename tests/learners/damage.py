@@ -1,4 +1,4 @@
-"""Ways to spoil an array, for tests of what is refused when a state is restored."""
+"""Ways to damage an array, for tests of what a restore refuses."""
 
 import numpy as np
 

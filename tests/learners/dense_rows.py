@@ -1,4 +1,4 @@
-"""Dense rows, as the oracles take them, and how close two answers have to be."""
+"""Dense rows, as the oracles take them, and the tolerance between two answers."""
 
 import numpy as np
 

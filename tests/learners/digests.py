@@ -1,7 +1,7 @@
-"""Prints a digest of what hostile streams give, of every learner, the calibrator and the counts of
-quality.
+"""Print a digest of the answers of every learner, of the calibrator and of the counts of quality on
+hostile streams.
 
-Run compiled and interpreted, they must agree.
+Compiled and interpreted runs must agree.
 """
 
 import hashlib
@@ -19,12 +19,12 @@ from tests.learners.streams import labels, seeded, suited
 
 
 def digests():
-    """Name to digest of all scores and of the final state."""
+    """Return name -> digest of all scores and of the final state."""
     hostile = seeded(4, 200, hostile=True)
     found = {}
     short = hostile._replace(X=hostile.X.rows(0, 60), classes=hostile.classes[:60])
     for learner in chosen_specs():
-        # A row is compared with all stored rows, so these get the short stream.
+        # A kernel learner compares a row with all stored rows, so these get the short stream.
         stream = suited(learner, short if learner.capabilities.stores_rows else hostile)
         state = learner.init(stream.dim)
         scores = [
@@ -39,7 +39,9 @@ def digests():
 
 
 def calibration_digest(size):
-    """Of scores that drift over many orders; the longer one comes to where masses are halved."""
+    """Return the digest of scores that drift over many orders of magnitude; the longer stream
+    reaches the point where masses are halved.
+    """
     rng = np.random.default_rng(size)
     y = np.where(rng.random(size) < 0.3, 1.0, -1.0)
     scores = (y + 2 * rng.normal(size=size)) * 10.0 ** np.linspace(-150, 150, size)
@@ -55,8 +57,8 @@ def calibration_digest(size):
 
 
 def quality_digest(classes):
-    """Of labels and guesses of which some are of no class, over a life in which every ring and
-    curve comes round.
+    """Return the digest of labels and guesses, some of them of no class, over a life in which every
+    ring and curve wraps around.
     """
     rng, size = np.random.default_rng(classes), 3000
     y = rng.integers(-1, classes, size) if classes else rng.choice([-1, 1], size)

@@ -1,6 +1,7 @@
-"""Prints a digest of what every detector says of some streams, and of its state and score after it.
+"""Print a digest of every detector's outputs on some streams, of its state and of its score
+afterwards.
 
-Run compiled and interpreted, they must agree.
+Compiled and interpreted runs must agree.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Streams of events whose inputs move now and then, and a watch over inputs that has seen them."""
+"""Streams of events whose inputs move sometimes, and a watch over inputs that has seen them."""
 
 import numpy as np
 
@@ -7,15 +7,15 @@ from learners.drift.inputs import Inputs, restore_inputs
 from learners.state import flatten
 
 SMALL = Inputs(features=6, window=40, reference=80, alpha=0.05)
-"""Short lives: 248 events to the first comparison."""
+"""Short windows: the first comparison comes after 248 events."""
 
 COLUMNS = 3
 ODD = [0.0, -0.0, 5e-324, -5e-324, 1e-300, 1e100, -1e100, 1.0, 1.0 + 2**-52, 1.7e308, -1.7e308]
 
 
 def stream(seed, events, *, hostile=False):
-    """Columns 1 … 3 and slots up to 40, of which the first met are watched; everything moves now
-    and then.
+    """Return events with columns 1 … 3 and slots up to 40, of which the first are watched;
+    everything moves sometimes.
     """
     rng = np.random.default_rng(seed)
     phase = np.cumsum(rng.random(events) < 1 / 300)
@@ -48,8 +48,8 @@ def part(events, first, last):
     return X.rows(first, last), y[first:last], guess[first:last]
 
 
-def passed(events, cuts=(), config=SMALL, columns=COLUMNS):
-    """Shifts with rows of the whole stream, and the state, after a pass in pieces."""
+def watch_stream(events, cuts=(), config=SMALL, columns=COLUMNS):
+    """Watch a stream in pieces; return the shifts with rows of the whole stream, and the state."""
     state, ends, shifts = config.init(columns), [*sorted(cuts), events[1].size], []
     for first, last in zip([0, *ends], ends, strict=False):
         shifts += [
@@ -60,7 +60,7 @@ def passed(events, cuts=(), config=SMALL, columns=COLUMNS):
 
 
 def dense(values):
-    """A batch of columns."""
+    """Return a batch of columns."""
     events, columns = values.shape
     slots = np.tile(np.arange(1, columns + 1, dtype=np.int32), events)
     return Batch(
@@ -72,12 +72,12 @@ def dense(values):
 
 
 def quiet(events):
-    """Labels and predictions that say nothing."""
+    """Return constant labels and predictions."""
     return np.ones(events), np.ones(events, np.int64)
 
 
-def again(state, config=SMALL, columns=COLUMNS):
-    """Saved and restored."""
+def save_and_restore(state, config=SMALL, columns=COLUMNS):
+    """Restore a state from its saved arrays."""
     saved = {name: (a.tobytes(), a.dtype.str, a.shape) for name, a in flatten(state).items()}
     arrays = {n: np.frombuffer(raw, kind).reshape(shape) for n, (raw, kind, shape) in saved.items()}
     return restore_inputs(config, columns, arrays)

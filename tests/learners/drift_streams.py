@@ -1,4 +1,4 @@
-"""Streams of errors, and detectors that are touchy enough to alarm on short ones."""
+"""Streams of errors, and detectors sensitive enough to alarm on short ones."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def name(detector):
 
 
 def errors(seed, *parts):
-    """Parts of (events, rate at the beginning, rate at the end)."""
+    """Return errors in parts of (events, rate at the beginning, rate at the end)."""
     rates = np.concatenate([np.linspace(first, last, events) for events, first, last in parts])
     return (np.random.default_rng(seed).random(rates.size) < rates).astype(np.float64)
 

@@ -1,4 +1,4 @@
-"""Gaussian rows with a bias: those that known weights separate, and those that no weights
+"""Gaussian rows with a bias: rows that known weights separate, and rows that no weights
 separate.
 """
 
@@ -8,12 +8,12 @@ from learners.batch import Batch
 
 
 def bare(*rows):
-    """Rows without the bias, all slots filled."""
+    """Return rows without the bias, with all slots filled."""
     return Batch.from_rows([(range(len(values)), values) for values in rows])
 
 
 def separable(seed, margin=0.1):
-    """Rows with y·u·x ≥ 1 for a known u, and (R·‖u‖)², the perceptron's bound."""
+    """Return rows with y·u·x ≥ 1 for a known u, and (R·‖u‖)², the perceptron's bound."""
     rng = np.random.default_rng(seed)
     x = np.hstack([np.ones((4000, 1)), rng.normal(size=(4000, 4))])
     u = rng.normal(size=5)
@@ -23,7 +23,7 @@ def separable(seed, margin=0.1):
 
 
 def noisy(seed, rows=3000, dim=6, wrong=0.2):
-    """Rows that no weights separate."""
+    """Return rows that no weights separate."""
     rng = np.random.default_rng(seed)
     x = np.hstack([np.ones((rows, 1)), rng.normal(size=(rows, dim - 1))])
     y = np.sign(x @ rng.normal(size=dim))

@@ -1,4 +1,4 @@
-"""Kernel learners of any kind that have seen something, and the rows they store."""
+"""Kernel learners of any kind that have learned some events, and the rows they store."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from learners.registry import make
 from tests.examples import examples
 from tests.learners.specs import leaf
-from tests.learners.stored_sets import scored, stored_rows
+from tests.learners.stored_sets import score_with, stored_rows
 from tests.learners.streams import SMALL, labels, seeded, suited
 
 UNBOUNDED = ["k-perceptron", "k-averaged", "k-voted", "k-pa", "k-pa1", "k-pa2"]
@@ -14,7 +14,7 @@ BUDGETED = ["stoptron", "rbp"]
 KINDS = [*UNBOUNDED, *BUDGETED]
 
 few = examples(8)
-"""For each of eight kinds, or with a Gram matrix each."""
+"""Fewer examples, for tests that try each of eight kinds or compute a Gram matrix per example."""
 
 KERNEL = st.sampled_from(
     [
@@ -27,7 +27,7 @@ KERNEL = st.sampled_from(
 SEED = st.integers(0, 1000)
 
 
-def made(kind, kernel, **parameters):
+def make_kernel_learner(kind, kernel, **parameters):
     return make({"gamma": 0.1, "width": SMALL, **leaf(kind), **kernel, **parameters})
 
 
@@ -37,7 +37,7 @@ def stream_of(learner, seed, rows=60):
 
 
 def after(learner, seed, rows=20):
-    """A state that has seen something."""
+    """Return a state after some events."""
     stream, y = stream_of(learner, seed, rows)
     state = learner.init(SMALL)
     learner.learn(state, stream.X, y)
@@ -49,10 +49,12 @@ def stored(state):
 
 
 def gram(learner, state):
-    """K of all stored rows with each other, by the scores of a set whose only coefficient is 1."""
+    """Return K of all stored rows with each other: the scores of a set whose only
+    coefficient is 1.
+    """
     rows, n = stored_rows(state.support), stored(state)
     G = np.zeros((n, n))
     for i in range(n):
         alone = state.support._replace(a=np.eye(1, state.support.a.size, i)[0])
-        G[i] = scored(alone, learner.function(), rows)
+        G[i] = score_with(alone, learner.function(), rows)
     return G

@@ -1,15 +1,15 @@
-"""A small choice out of many candidates in which every pair of features still occurs."""
+"""Choose few of many candidates so that every pair of features still occurs."""
 
 import itertools
 
 
 def cover_pairs(groups, features):
-    """Choose from each group of candidates until every pair of features that any of them has is
-    covered.
+    """Choose candidates from each group until they cover every pair of features that any candidate
+    has.
 
-    Greedy: of a group, the candidate with the most pairs that no chosen one has is taken, the first
-    of equals, until the group has no new pair left. Candidates of all groups share the pairs, so a
-    later group takes fewer.
+    Greedy: of a group, take the candidate with the most uncovered pairs, the first of equals, until
+    the group has no new pair left. All groups share the covered pairs, so a later group takes
+    fewer.
     """
     covered, chosen = set(), []
     for group in groups:
@@ -24,5 +24,5 @@ def cover_pairs(groups, features):
 
 
 def pairs(found):
-    """All pairs of features; the order in a pair is that of the features."""
+    """Return all pairs of features; the order within a pair is that of the features."""
     return set(itertools.combinations(found, 2))

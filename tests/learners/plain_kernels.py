@@ -1,4 +1,4 @@
-"""Kernels written from the thesis, sections 2.3 and 2.5: of dense rows and of bracketed trees, by
+"""Kernels written from the thesis, sections 2.3 and 2.5: of dense rows, and of bracketed trees by
 plain recursion.
 """
 
@@ -9,18 +9,18 @@ import numpy as np
 
 
 def kernel(spec):
-    """K(a, b) of rows with an attribute `tree`, by a learner's parameters."""
+    """Return K(a, b) of rows with an attribute `tree`, from a learner's parameters."""
     vector = VECTORS[spec["kernel"].removeprefix("tree+")]
     weights = (spec["vector_weight"], spec["tree_weight"]) if "+" in spec["kernel"] else (1.0, 1.0)
 
     def similarity(a, b):
         total = 0.0
         if vector is not None:
-            one = normalised(vector) if spec["normalise"] == "both" else vector
-            # The bias is not seen.
+            one = normalise(vector) if spec["normalise"] == "both" else vector
+            # Kernels do not see the bias.
             total += weights[0] * one(np.asarray(a)[1:], np.asarray(b)[1:], spec)
         if "tree" in spec["kernel"]:
-            one = trees if spec["normalise"] == "none" else normalised(trees)
+            one = trees if spec["normalise"] == "none" else normalise(trees)
             total += weights[1] * one(a.tree, b.tree, spec)
         return total
 
@@ -36,28 +36,28 @@ VECTORS = {
 }
 
 
-def normalised(K):
-    def divided(a, b, spec):
+def normalise(K):
+    def divide(a, b, spec):
         aa, bb = K(a, a, spec), K(b, b, spec)
         return K(a, b, spec) / math.sqrt(aa * bb) if aa > 0 and bb > 0 else 0.0
 
-    return divided
+    return divide
 
 
 def trees(one, other, spec):
-    """Σ Δ(n1, n2) over all pairs of inner nodes."""
+    """Return Σ Δ(n1, n2) over all pairs of inner nodes."""
     if one is None or other is None:
         return 0.0
     pair = one, other, spec["lam"]
     if pair not in COMPARED:
         COMPARED[pair] = sum(
-            delta(a, b, pair[2]) for a in inner(parsed(one)) for b in inner(parsed(other))
+            delta(a, b, pair[2]) for a in inner(parse(one)) for b in inner(parse(other))
         )
     return COMPARED[pair]
 
 
 COMPARED = {}
-"""The same few trees are asked for again and again."""
+"""Cache of results: the tests compare the same few trees often."""
 
 
 def delta(a, b, lam):
@@ -79,8 +79,8 @@ def inner(node):
 
 
 @functools.cache
-def parsed(text):
-    """A bracketed parse as (label, children), a word being a node without children."""
+def parse(text):
+    """Parse a bracketed text into (label, children); a word is a node without children."""
     tokens = text.replace("(", " ( ").replace(")", " ) ").split()
 
     def node(place):

@@ -1,4 +1,6 @@
-"""Projectrons of any form that have seen something, and the similarities of the rows they store."""
+"""Projectrons of any form that have learned some events, and the similarities of the rows they
+store.
+"""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from tests.learners.stored_sets import room_for, stored_rows
 from tests.learners.streams import SMALL
 
 few = examples(12)
-"""For each of seven forms, or with many Gram matrices."""
+"""Fewer examples, for tests that try each of seven forms or compute many Gram matrices."""
 
 FORMS = [
     {"kind": "projectron"},
@@ -40,13 +42,13 @@ def learner(form, K):
 
 
 def one(x):
-    """A batch of one row, all slots written."""
+    """Return a batch of one row, with all slots written."""
     return Batch.from_rows([(range(len(x)), x)])
 
 
 def history(seed, rows, *, near=True):
-    """Rows in two columns or in all; three of ten are near an earlier one, from the same to nearly
-    independent.
+    """Return rows in two columns or in all; three of ten are near an earlier one, from identical to
+    nearly independent.
     """
     rng = np.random.default_rng(seed)
     X = np.ones((rows, SMALL))
@@ -60,7 +62,7 @@ def history(seed, rows, *, near=True):
     return X, rng.choice([-1.0, 1.0], rows)
 
 
-def learned(model, seed, rows=40, *, near=True):
+def learn_history(model, seed, rows=40, *, near=True):
     X, y = history(seed, rows, near=near)
     state = model.init(SMALL)
     for x, label in zip(X, y, strict=True):
@@ -68,8 +70,8 @@ def learned(model, seed, rows=40, *, near=True):
     return state
 
 
-def compared(model, state, X):
-    """K(x_i, x) of the stored rows, a column per row of a batch."""
+def compare_to_stored(model, state, X):
+    """Return K(x_i, x) of the stored rows, one column per row of a batch."""
     work, n = room_for(state.support), int(state.support.size[0])
     columns = []
     for t in range(X.size):
@@ -79,7 +81,7 @@ def compared(model, state, X):
 
 
 def gram(model, state):
-    K = compared(model, state, stored_rows(state.support))
+    K = compare_to_stored(model, state, stored_rows(state.support))
     return (K + K.T) / 2
 
 

@@ -8,12 +8,12 @@ from learners.evaluation.progress import fresh_progress
 from learners.evaluation.quality import assess, fresh_quality
 
 CLASSES = [0, 2, 5]
-"""0: binary; of several, 2 is the least that there can be at most."""
+"""Number of classes; 0 means binary, and 2 is the smallest maximum of a multiclass model."""
 
 
 def stream(seed, events, classes, *, calm=False):
-    """Labels, guesses and probabilities. Some labels and guesses are of no class, and some events
-    have no probability; in a calm one labels come in runs and are guessed well.
+    """Return labels, guesses and probabilities. Some labels and guesses are of no class, and some
+    events have no probability; in a calm stream labels come in runs and most guesses are right.
     """
     rng = np.random.default_rng(seed)
     y = (
@@ -43,8 +43,8 @@ def fresh(classes):
     return fresh_progress(), fresh_quality(classes), fresh_history()
 
 
-def passed(classes, rows, cuts=()):
-    """Outcomes and the three parts after rows that were learned in pieces."""
+def assess_stream(classes, rows, cuts=()):
+    """Assess rows in pieces; return the outcomes and the three parts."""
     parts, ends = fresh(classes), [*sorted(cuts), len(rows[0])]
     wrong = [
         assess(*parts, *(array[first:last] for array in rows))

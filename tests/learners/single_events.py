@@ -1,5 +1,5 @@
-"""One event at a time: its row given as slot to value, a learner that learns it, and what
-properties draw of both.
+"""Single events: a row given as slot to value, a learner that learns it, and what properties draw
+of both.
 """
 
 import numpy as np
@@ -16,12 +16,12 @@ HISTORY = st.integers(0, 20)
 
 
 def learn(learner, state, row, y, c=1.0):
-    """One event; returns its score."""
+    """Learn one event and return its score."""
     return learner.learn(state, one(row, c), np.array([y]))[0]
 
 
 def one(row, c=1.0, *, bias=True):
-    """A batch of one row, given as slot to value."""
+    """Return a batch of one row, given as slot to value."""
     row = {BIAS: 1.0, **row} if bias else row
     return Batch.from_rows([(sorted(row), [row[slot] for slot in sorted(row)])], [c])
 
@@ -33,7 +33,7 @@ def dense(row):
 
 
 def after(learner, events):
-    """A state that has seen something."""
+    """Return a state after some events."""
     stream = seeded(7, 20)
     state = learner.init(SMALL)
     learner.learn(state, stream.X.rows(0, events), labels(learner, stream)[:events])

@@ -1,5 +1,5 @@
-"""What the laws run on, generated from the registry: every leaf, every choice of each, every legal
-composition.
+"""The specs that the laws run on, generated from the registry: every leaf, every choice of each,
+every legal composition.
 """
 
 import functools
@@ -21,11 +21,10 @@ from tests.learners.streams import CLASSES, drawn
 from tests.looped import check_each, looped_by
 
 ORDER = ("averaged", "selected", "one_vs_rest", "scaled")
-"""From the inside out; the only order of composition."""
+"""The only legal order of compositions, from the inside out."""
 
 FOLDING = {"kind": "sgd-log", "lam": 4900.0, "horizon": 1000}
-"""Shrinks to a tenth or less per event, so that the scale is folded into the weights now and then.
-"""
+"""Weights shrink to a tenth or less per event, so the scale is folded into the weights often."""
 
 SPECIAL = [{"kind": kind, "alpha": 1.7} for kind in ("winnow", "winnow-balanced", "mbw")] + [
     {"kind": kind, "W": 3.0} for kind in ("winnow-norm", "lm-winnow-norm")
@@ -35,20 +34,20 @@ SPECIAL += [{"kind": kind, "eta": 0.7} for kind in ("scw1", "scw2")]
 SPECIAL += [{"kind": kind, "budget": 7} for kind in ("projectron", "projectron++")]
 
 OFTEN = {"selected": {"every": 7, "sigma": 0.3, "K": 4}, "one_vs_rest": {"max_classes": CLASSES}}
-"""Parameters with which a composition shows what it does within a short stream."""
+"""Parameters with which a composition shows its effect within a short stream."""
 
 
 ROOM = 12
-"""Rows that a kernel learner may store, so that it is full within a short stream."""
+"""Rows that a kernel learner may store; few, so that it is full within a short stream."""
 
 
 FIRST = "k-perceptron"
 SOME_KERNELS = ("polynomial", "tree", "tree+rbf")
-"""With which every kernel learner is tried, beside rbf."""
+"""Kernels with which every kernel learner is tried, beside rbf."""
 
 
 def leaf(kind):
-    """A kind with its defaults; one that stores rows with little room."""
+    """Return a kind with its defaults; a kind that stores rows gets little room."""
     rooms = ("max_support", "budget")
     fields = kind_class(kind).model_fields
     return {"kind": kind} | {
@@ -58,8 +57,8 @@ def leaf(kind):
 
 @functools.cache
 def specs():
-    """Every learner that the laws must hold for, each once: every kind in every composition, every
-    choice in some.
+    """Return every learner that the laws must hold for, once: every kind in every composition,
+    every choice in some.
     """
     wanted = [spec for kind in LEARNERS for spec in compositions(leaf(kind))]
     wanted += [spec for leaf in [*leaves(), FOLDING] for spec in (leaf, *compositions(leaf)[-1:])]
@@ -80,8 +79,8 @@ def specs():
 
 @functools.cache
 def chosen_specs():
-    """What `make test` runs the laws on: every learner without a composition, and a pairwise choice
-    of compositions.
+    """Return the learners of the laws in `make test`: every learner without a composition, and a
+    pairwise choice of compositions.
 
     `make chaos PART=laws` takes all of `specs()`.
     """
@@ -95,7 +94,7 @@ def chosen_specs():
 
 @functools.cache
 def pairwise_compositions():
-    """Compositions in which each pair of a kind and a choice occurs, and each pair of two
+    """Return compositions in which each pair of a kind and a choice occurs, and each pair of two
     choices.
     """
     groups = [
@@ -107,8 +106,8 @@ def pairwise_compositions():
 
 @functools.cache
 def every_composition(kind):
-    """A kind with its defaults within every subset of the compositions, each with every choice that
-    it has.
+    """Return a kind with its defaults within every subset of the compositions, each with every
+    choice that it has.
     """
     found = [leaf(kind)]
     for outer in ORDER:
@@ -120,7 +119,9 @@ def every_composition(kind):
 
 
 def features(learner):
-    """What is paired: the kind of the leaf, and each composition around it with its own choices."""
+    """Return what is paired: the kind of the leaf, and each composition around it with
+    its choices.
+    """
     found = []
     while hasattr(learner, "base"):
         found.append((learner.kind, *sorted(learner.model_dump(exclude={"kind", "base"}).items())))
@@ -129,15 +130,13 @@ def features(learner):
 
 
 def leaf_kind(learner):
-    """The kind of the rule within all compositions: its kernels are compiled once for all
-    of them.
-    """
+    """Return the kind of the leaf: its kernels are compiled once for all compositions around it."""
     return features(learner)[0]
 
 
 def every_learner(learners, cases=None):
-    """Run the test for each of the learners, one item per kind; and in each of the cases, name ->
-    arguments.
+    """Run the test for each learner, one item per kind; `cases` maps a name to the arguments of a
+    call.
     """
 
     def around(test):
@@ -154,16 +153,14 @@ def every_learner(learners, cases=None):
 
 
 SECONDS_PER_KIND = 3600 if CHAOS or FRESH else 600
-"""Seconds after which an item hangs: it holds the checks of all learners of a kind."""
+"""Seconds after which an item counts as hanging: it holds the checks of all learners of a kind."""
 
 DRAWS = how_many(10)
-"""Drawn streams that a learner meets at each law; the next learner meets others."""
+"""Drawn streams on which each law is checked per learner; each learner gets other streams."""
 
 
 def on_each(*examples):
-    """Run the test for every learner: on each of the examples, and on some streams that
-    are drawn.
-    """
+    """Run the test for every learner, on each of the examples and on some drawn streams."""
 
     def around(test):
         def run(learner):
@@ -180,22 +177,24 @@ def on_each(*examples):
 
 
 def leaves():
-    """Each leaf kind, once per value of each of its choices."""
+    """Return each leaf kind, once per value of each of its choices."""
     return [choice for kind in LEARNERS for choice in choices(kind)]
 
 
 def numbers():
-    """Each leaf kind, once per numeric parameter, away from its default."""
+    """Yield each leaf kind, once per numeric parameter, with that parameter away from
+    its default.
+    """
     values = {float: 0.3, int: 7}
     for kind in LEARNERS:
-        for field, info in varied(kind).items():
+        for field, info in varied_fields(kind).items():
             if info.annotation in values:
                 yield leaf(kind) | {field: values[info.annotation]}
 
 
-def varied(kind):
-    """The fields of a kind; those that all kernel learners share are varied on the first of them
-    alone, all but two.
+def varied_fields(kind):
+    """Return the fields of a kind that are varied. Fields that all kernel learners share are varied
+    only on the first of them, except two.
     """
     shared = (
         KernelLearner.model_fields
@@ -210,8 +209,10 @@ def varied(kind):
 
 
 def choices(kind):
-    """A kind with its defaults, and once per value of each of its `Literal` and bool fields."""
-    fields = {field: values(info.annotation) for field, info in varied(kind).items()}
+    """Return a kind with its defaults, and once per value of each of its `Literal` and
+    bool fields.
+    """
+    fields = {field: values(info.annotation) for field, info in varied_fields(kind).items()}
     if issubclass(kind_class(kind), KernelLearner) and kind != FIRST:
         fields["kernel"] = SOME_KERNELS
     plain = leaf(kind)
@@ -219,16 +220,16 @@ def choices(kind):
 
 
 def composition_choices(kind):
-    """The same of a composition, whose open choices have to be resolved: `center` is never None in
-    a state.
+    """Return the choices of a composition, with open choices resolved: in a state, `center` is
+    never None.
     """
     resolved = {"center": False} if kind == "scaled" else {}
     return [{**resolved, **OFTEN.get(kind, {}), **choice} for choice in choices(kind)]
 
 
 def values(annotation):
-    """The values of a `Literal` or a bool; an optional bool is resolved before a state is made, so
-    it is never None.
+    """Return the values of a `Literal` or a bool. An optional bool is resolved before a state is
+    made, so None is left out.
     """
     if typing.get_origin(annotation) is typing.Literal:
         return typing.get_args(annotation)
@@ -242,18 +243,20 @@ def is_union(annotation):
 
 
 def compositions(leaf):
-    """A leaf within every subset of the compositions, in order; each time with the next of a
-    composition's choices.
+    """Return a leaf within every subset of the compositions, in order; each time with the
+    composition's next choice.
     """
     turns = {kind: itertools.cycle(composition_choices(kind)) for kind in ORDER}
     inner = [leaf]
     for kind in ORDER:
-        inner += [fitting for spec in inner if (fitting := fitted(turns[kind], spec)) is not None]
+        inner += [
+            fitting for spec in inner if (fitting := next_fitting(turns[kind], spec)) is not None
+        ]
     return inner
 
 
-def fitted(turns, base):
-    """The next choice of a composition that takes this base; none if it takes it in no way."""
+def next_fitting(turns, base):
+    """Return the composition's next choice that accepts this base, or None."""
     for choice in itertools.islice(turns, 8):
         if built(spec := {**choice, "base": base}) is not None:
             return spec
@@ -261,7 +264,7 @@ def fitted(turns, base):
 
 
 def nestings():
-    """Every chain of up to three compositions in any order, as tuples of kinds from the
+    """Return every chain of up to three compositions in any order, as tuples of kinds from the
     inside out.
     """
     return [
@@ -270,11 +273,13 @@ def nestings():
 
 
 COLUMNS = types.SimpleNamespace(dense=True, bias=True, dim=300)
-"""The features by which choices that are left open are resolved."""
+"""The features that resolve choices that are left open."""
 
 
 def built(spec):
-    """The learner with open choices resolved, or None where construction refuses the spec."""
+    """Return the learner with open choices resolved, or None if its construction
+    refuses the spec.
+    """
     try:
         return make(spec).bind(COLUMNS)
     except ValueError:
@@ -283,7 +288,7 @@ def built(spec):
 
 @functools.cache
 def name(learner: Learner):
-    """The kinds and what differs from their defaults, e.g.
+    """Return the kinds with the parameters that differ from their defaults, e.g.
     `scaled(center=True,averaged(pa1()))`.
     """
     shown = []

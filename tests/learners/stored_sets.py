@@ -1,4 +1,4 @@
-"""A support set as a batch and what it says, for tests that ask what is in it."""
+"""A support set as a batch, and its scores, for tests that look into it."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from learners.kernel.support import Work
 
 
 def stored_rows(support):
-    """Oldest first."""
+    """Return the stored rows, oldest first."""
     rows = [stored_row(support, i) for i in range(support.size[0])]
     trees = Trees.concatenate([row.trees for row in rows])
     return Batch.from_rows([(row.indices, row.values) for row in rows], trees=trees)
@@ -19,6 +19,6 @@ def room_for(support):
     return Work(np.empty(support.a.size), np.zeros(int(support.dim[0])))
 
 
-def scored(support, K, X):
-    """f of each row."""
+def score_with(support, K, X):
+    """Return f of each row."""
     return kernel_scores(support, K, X, room_for(support))

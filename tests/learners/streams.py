@@ -1,5 +1,4 @@
-"""Streams of events: seeded ones with structure, and hypothesis strategies with everything that is
-hostile.
+"""Streams of events: seeded ones with structure, and hypothesis strategies with hostile values.
 
 Every row has the bias, 1 in slot 0, as the decoder makes it. Classes are 0 … 4; binary learners get
 their parity.
@@ -20,7 +19,7 @@ CLASSES = 5
 """Labels in every stream, and room in every one_vs_rest."""
 
 SMALL, SPARSE = 8, 300
-"""Dimensions: all features in most rows, and few features of many."""
+"""Dimensions: SMALL for all features in most rows, SPARSE for few features of many."""
 
 
 class Stream(NamedTuple):
@@ -36,7 +35,7 @@ class Drawn(NamedTuple):
 
 
 MAX_ROWS = 12
-"""Of a stream that hypothesis draws for the laws."""
+"""Rows of a stream that hypothesis draws for the laws."""
 
 ODD_VALUES = [0.0, -0.0, 1.0, 0.1, 5e-324, -1e-310, 1e-162, 1e50, -1e50, 9.9e49, 3e49, 1e-50]
 REFUSED_VALUES = [1e60, -1e300, 1.1e50]
@@ -46,8 +45,8 @@ REFUSED_WEIGHTS = [1e51, 1e-51, 5e-324, 1e308]
 
 
 def seeded(seed, rows, dim=SMALL, *, hostile=False):
-    """Rows that can be learned to a degree, of columns with different units; class k appears after
-    k ninths.
+    """Return rows that can be learned to a degree, of columns with different units; class k appears
+    after k ninths.
     """
     rng = np.random.default_rng(seed)
     directions = rng.normal(size=(CLASSES, dim))
@@ -64,14 +63,14 @@ def seeded(seed, rows, dim=SMALL, *, hostile=False):
         if rng.random() < 0.03:
             slots, x = slots[:0], x[:0]
         if hostile and rng.random() < 0.3:
-            x, weight = spoilt(rng, x, weight)
+            x, weight = spoil(rng, x, weight)
         made.append(([0, *slots], [1.0, *x]))
         weights.append(weight)
     return Stream(Batch.from_rows(made, weights).validate(dim), np.array(classes), dim)
 
 
-def spoilt(rng, x, weight):
-    """A row gone wrong in one of five ways."""
+def spoil(rng, x, weight):
+    """Damage a row in one of five ways."""
     way = rng.integers(5)
     if way == 0:
         return np.where(rng.random(x.size) < 0.5, rng.choice(ODD_VALUES, x.size), x), weight
@@ -94,9 +93,7 @@ IMPORTANCES = st.one_of(
 
 @st.composite
 def streams(draw, max_rows=8):
-    """Short streams of rows that may be anything that `Batch.validate` lets through, in one of the
-    two dimensions.
-    """
+    """Short streams of any rows that `Batch.validate` accepts, in one of the two dimensions."""
     dim = draw(st.sampled_from([SMALL, SPARSE]))
     features = st.dictionaries(st.integers(1, dim - 1), VALUES, max_size=5)
     events = draw(
@@ -115,8 +112,8 @@ def streams(draw, max_rows=8):
 
 @functools.cache
 def drawn():
-    """Streams with places to cut and to halt them, the same in every run: drawing one costs more
-    than learning it.
+    """Return streams with places to cut and to halt them, the same in every run: drawing a stream
+    costs more than learning it.
     """
     found = []
     places = st.integers(0, MAX_ROWS)
@@ -136,7 +133,7 @@ WORDS = ["a", "b", "c"]
 
 
 def bracketed(rng, depth):
-    """A random tree over few labels, so that two of them have much in common."""
+    """Return a random tree with few labels, so that two trees have much in common."""
     label = "ABCD"[rng.integers(4)]
     if depth == 0 or rng.random() < 0.3:
         return f"({label} {' '.join(rng.choice(WORDS, rng.integers(1, 3)))})"
@@ -144,7 +141,7 @@ def bracketed(rng, depth):
 
 
 def texts(rows):
-    """A tree for nine rows of ten, the same ones for the same number of rows."""
+    """Return trees for nine rows of ten, always the same ones for the same number of rows."""
     rng = np.random.default_rng(rows)
     return [bracketed(rng, 3) if rng.random() < 0.9 else None for _ in range(rows)]
 
@@ -161,8 +158,8 @@ def with_trees(stream):
 
 
 def suited(learner, stream):
-    """The stream itself, with trees for who takes them; for a learner that refuses negative values,
-    with four rows of five made positive.
+    """Return the stream with trees if the learner takes them; for a learner that refuses negative
+    values, four rows of five are made positive.
     """
     if learner.capabilities.takes_trees:
         return with_trees(stream)
@@ -174,7 +171,7 @@ def suited(learner, stream):
 
 
 def labels(learner, stream):
-    """Class indices for a learner of several classes, else −1/+1."""
+    """Return class indices for a learner of several classes, else −1/+1."""
     empty = stream.X.rows(0, 0)
     if learner.scores(learner.init(stream.dim), empty).ndim == 2:
         return stream.classes.astype(np.float64)

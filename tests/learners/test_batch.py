@@ -1,4 +1,6 @@
-"""Rows in, rows out; and every batch that a kernel could not survive is refused in words."""
+"""Rows go in and come out unchanged, and every batch that a kernel could not survive is refused
+with a reason.
+"""
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ def rows_of(X):
     ]
 
 
-def test_rows_come_back_as_they_were_put_in():
+def test_a_batch_returns_the_rows_it_was_made_of():
     X = Batch.from_rows(ROWS, [1.0, 2.0, 0.0, 0.5])
     assert X.validate(DIM) is X
     assert X.size == 4
@@ -33,7 +35,7 @@ def test_rows_come_back_as_they_were_put_in():
     assert Batch.from_rows(ROWS).weights.tolist() == [1.0] * 4
 
 
-def test_no_rows_are_a_batch_too():
+def test_an_empty_batch_is_valid():
     X = Batch.from_rows([]).validate(DIM)
     assert X.size == 0
     assert rows_of(X) == []
@@ -41,7 +43,7 @@ def test_no_rows_are_a_batch_too():
 
 @some
 @given(stream=streams(), data=st.data())
-def test_rows_and_where_take_what_they_are_asked_for(stream, data):
+def test_rows_and_where_select_the_requested_rows(stream, data):
     X = stream.X
     start = data.draw(st.integers(0, X.size))
     stop = data.draw(st.integers(start, X.size))
@@ -125,7 +127,7 @@ def floats(*values):
         ),
     ],
 )
-def test_what_no_kernel_could_survive_is_refused(change, words):
+def test_a_batch_that_no_kernel_could_survive_is_refused(change, words):
     X = Batch.from_rows(ROWS)._replace(**change)
     with pytest.raises(ValueError, match=words):
         X.validate(DIM)
@@ -150,7 +152,7 @@ def test_what_no_kernel_could_survive_is_refused(change, words):
         ([], 1.0, ACCEPTED),
     ],
 )
-def test_rows_that_sums_cannot_take_are_refused(values, weight, code):
+def test_rows_whose_sums_would_overflow_are_refused(values, weight, code):
     good = ([0], [1.0])
     X = Batch.from_rows([good, (range(len(values)), values), good], [1.0, weight, 1.0])
     assert row_refusals(X).tolist() == [ACCEPTED, code, ACCEPTED]

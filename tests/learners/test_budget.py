@@ -1,4 +1,4 @@
-"""Events without end into a budget: the set never passes it, memory stays flat, a restart halfway
+"""Endless events into a budget: the set never exceeds it, memory stays flat, a restart halfway
 changes nothing.
 """
 
@@ -16,16 +16,18 @@ from tests.learners.streams import SMALL, labels, seeded, suited
 
 BLOCK = 2_000
 GROWTH_MB = 8.0
-"""Less than a tenth of what the rows alone would take if every event were stored."""
+"""MB; less than a tenth of what the rows alone would take if every event were stored."""
 
 KINDS = [kind for kind in LEARNERS if "budget" in kind_class(kind).model_fields]
 LONG = {"forgetron", "forgetron-tuned", "rbp"}
-"""Those whose events cost the budget and not its square: a million of them are a minute."""
+"""Kinds whose events cost time linear in the budget, not quadratic: a million of them take a
+minute.
+"""
 
 
 def size_of(kind):
-    """Events, and the budget: without `make chaos` a small one, for it is passed as soon, and the
-    events are as many, for it is they who would take the memory.
+    """Return the number of events and the budget. Without `make chaos` the budget is small, so it
+    is exceeded as soon; the events stay many, for unbounded memory would grow with them.
     """
     if not CHAOS:
         return 100_000, 50
@@ -33,8 +35,8 @@ def size_of(kind):
 
 
 class Stream:
-    """A block of hostile rows again and again, each time with other labels wrong, so that mistakes
-    never end.
+    """Repeat a block of hostile rows, each time with other wrong labels, so that mistakes never
+    end.
     """
 
     def __init__(self, learner):
@@ -47,13 +49,13 @@ class Stream:
 
 
 def room(state):
-    """Bytes of all arrays, used or not."""
+    """Return the bytes of all arrays, used or not."""
     return state.nbytes if isinstance(state, np.ndarray) else sum(map(room, state))
 
 
 @pytest.mark.timeout(1200 if CHAOS else 600)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_budget_takes_events_without_end(kind):
+def test_a_budget_bounds_memory_over_endless_events(kind):
     events, budget = size_of(kind)
     blocks = events // BLOCK
     learner = make({"kind": kind, "budget": budget, "gamma": 0.5, "width": SMALL - 1})
@@ -72,7 +74,7 @@ def test_a_budget_takes_events_without_end(kind):
     assert room(state) == made
     assert growth < GROWTH_MB
     assert learner.updates(state) >= (budget if kind == "stoptron" else 10 * budget), (
-        "it goes on learning"
+        "it stopped learning"
     )
     assert all(np.isfinite(array).all() for array in flatten(state).values())
     again = restore(learner.init(SMALL), saved)

@@ -1,5 +1,5 @@
-"""The calibrator: the learners' laws bit for bit, probabilities that can be meant, and a curve
-checked by a formula.
+"""The calibrator obeys the learners' laws bit for bit, its probabilities are sensible, and its
+curve matches a formula.
 """
 
 import numpy as np
@@ -44,8 +44,8 @@ some = examples(60)
 
 
 def stream(seed, events, classes, *, hostile=False):
-    """Labels, scores and weights; the scores tell something, drift, and are hostile now
-    and then.
+    """Return labels, scores and weights; the scores are informative, drift, and are sometimes
+    hostile.
     """
     rng = np.random.default_rng(seed)
     if classes == 1:
@@ -55,7 +55,7 @@ def stream(seed, events, classes, *, hostile=False):
         y = rng.integers(0, classes, events).astype(np.float64)
         scores = rng.normal(size=(events, classes))
         scores[np.arange(events), y.astype(int)] += 1.0
-        for c in range(classes):  # class c is seen after 10·c events
+        for c in range(classes):  # class c appears after 10·c events
             scores[: 10 * c + 1, c] = -np.inf
     if hostile:
         odd = (rng.random(scores.shape) < 0.2) & ~np.isneginf(scores)
@@ -81,7 +81,7 @@ def streams(draw):
 
 @st.composite
 def states(draw):
-    """A calibrator after a stream, and whether it is of several classes."""
+    """A calibrator after a stream, and whether it has several classes."""
     events, calibration = draw(streams()), fresh_calibration()
     calibrate(calibration, *events)
     return calibration, events[1].ndim == 2
@@ -95,8 +95,8 @@ def same(one, other):
     return one.shape == other.shape and one.tobytes() == other.tobytes()
 
 
-def passed(events, cuts=()):
-    """Probabilities and digest after a pass in pieces."""
+def calibrate_stream(events, cuts=()):
+    """Calibrate a stream in pieces; return the probabilities and the digest."""
     calibration, ends = fresh_calibration(), [*sorted(cuts), len(events[0])]
     found = [
         calibrate(calibration, *part(events, a, b)) for a, b in zip([0, *ends], ends, strict=False)
@@ -104,7 +104,7 @@ def passed(events, cuts=()):
     return np.concatenate(found), state_digest(calibration)
 
 
-def check_before(events):
+def check_learn_returns_probabilities(events):
     calibration = fresh_calibration()
     for t in range(len(events[0])):
         said = probabilities(calibration, events[1][t : t + 1])
@@ -113,13 +113,13 @@ def check_before(events):
 
 @some
 @given(streams())
-def test_calibrate_returns_what_probabilities_said_just_before(events):
-    check_before(events)
+def test_calibrate_returns_the_probabilities_from_before_the_event(events):
+    check_learn_returns_probabilities(events)
 
 
 @every_stream
-def test_the_same_over_a_long_stream(events):
-    check_before(part(events, 0, 1200))
+def test_calibrate_returns_the_probabilities_from_before_over_a_long_stream(events):
+    check_learn_returns_probabilities(part(events, 0, 1200))
 
 
 @some
@@ -129,28 +129,31 @@ def test_a_probability_does_not_depend_on_its_own_label(events, data):
     y, scores, weights = events
     other = y.copy()
     other[place] = 1.0 - y[place]
-    assert same(passed((other, scores, weights))[0][: place + 1], passed(events)[0][: place + 1])
+    assert same(
+        calibrate_stream((other, scores, weights))[0][: place + 1],
+        calibrate_stream(events)[0][: place + 1],
+    )
 
 
 def check_cuts(events, cuts):
-    whole, pieces = passed(events), passed(events, cuts)
+    whole, pieces = calibrate_stream(events), calibrate_stream(events, cuts)
     assert same(whole[0], pieces[0])
     assert whole[1] == pieces[1]
 
 
 @some
 @given(streams(), st.lists(st.integers(0, 80), max_size=5))
-def test_any_cut_into_batches_gives_the_same(events, cuts):
+def test_any_cut_into_batches_gives_the_same_bits(events, cuts):
     check_cuts(events, [min(cut, len(events[0])) for cut in cuts])
 
 
 @every_stream
-def test_single_events_give_the_same(events):
+def test_single_events_give_the_same_bits(events):
     check_cuts(events, range(1, len(events[0])))
 
 
-def again(calibration):
-    """Saved and restored."""
+def save_and_restore(calibration):
+    """Restore a calibrator from its saved arrays."""
     saved = {name: (a.tobytes(), a.dtype.str, a.shape) for name, a in flatten(calibration).items()}
     return restore_calibration(
         {n: np.frombuffer(raw, kind).reshape(shape) for n, (raw, kind, shape) in saved.items()}
@@ -159,12 +162,12 @@ def again(calibration):
 
 @every_stream
 @looped("place", [0, 1, 33, 511, 650, 1387, 2700])
-def test_a_restored_calibrator_goes_on_the_same(events, place):
+def test_a_restored_calibrator_continues_with_the_same_bits(events, place):
     calibration, place = fresh_calibration(), min(place, len(events[0]))
     before = calibrate(calibration, *part(events, 0, place))
-    calibration = again(calibration)
+    calibration = save_and_restore(calibration)
     after = calibrate(calibration, *part(events, place, None))
-    whole = passed(events)
+    whole = calibrate_stream(events)
     assert same(np.concatenate([before, after]), whole[0])
     assert state_digest(calibration) == whole[1]
 
@@ -191,7 +194,7 @@ def test_reading_writes_nothing(made, other):
 
 @some
 @given(states())
-def test_a_probability_is_one_and_never_falls_as_the_score_rises(made):
+def test_probabilities_are_within_0_and_1_and_rise_with_the_score(made):
     calibration, several = made
     used = calibration.score[: int(calibration.cells[0])]
     beside = [np.nextafter(used, side) for side in (-np.inf, np.inf)]
@@ -200,24 +203,24 @@ def test_a_probability_is_one_and_never_falls_as_the_score_rises(made):
         scores = np.maximum(scores[np.isfinite(scores)], 0.0)
         scores = np.stack([np.zeros_like(scores), scores, np.full_like(scores, -np.inf)], axis=1)
     found = probabilities(calibration, scores)
-    # Exactly, also between neighbouring floats: a reader clamps what rounding would lift.
+    # This holds exactly, even between neighbouring floats: the reader clamps rounding errors.
     assert ((found >= 0.0) & (found <= 1.0)).all()
     assert (np.diff(found) >= 0.0).all()
 
 
 @every_stream
 def test_hostile_scores_leave_a_state_that_can_be_restored(events):
-    """Which is checked all along: every number finite, in order and within what it counts."""
+    """A restore checks that every number is finite, ordered and consistent with the counts."""
     calibration = fresh_calibration()
     for first in range(0, len(events[0]), 100):
         found = calibrate(calibration, *part(events, first, first + 100))
         assert (np.isnan(found) | ((found >= 0.0) & (found <= 1.0))).all()
-        again(calibration)
+        save_and_restore(calibration)
     assert int(calibration.cells[0]) == CELLS
 
 
 @looped("events", [LONG[1], LONG[3]], ids=["binary", "classes"])
-def test_only_events_of_weight_0_and_refused_ones_do_not_count(events):
+def test_events_of_weight_0_and_refused_events_do_not_count(events):
     y, scores, weights = events
     unseen = np.isnan(scores) if scores.ndim == 1 else ~(scores > -np.inf).any(axis=1)
     counted = (weights > 0.0) & ~unseen
@@ -232,7 +235,9 @@ def test_only_events_of_weight_0_and_refused_ones_do_not_count(events):
 @looped("power", [-500, -3, 20, 400])
 def test_the_unit_of_the_scores_does_not_matter(power):
     y, scores, weights = LONG[0]
-    assert same(passed((y, scores * 2.0**power, weights))[0], passed(LONG[0])[0])
+    assert same(
+        calibrate_stream((y, scores * 2.0**power, weights))[0], calibrate_stream(LONG[0])[0]
+    )
 
 
 def test_a_lead_is_the_best_score_minus_the_second():
@@ -246,15 +251,15 @@ def test_a_lead_is_the_best_score_minus_the_second():
 
 
 def test_the_curve_is_the_isotonic_regression_of_fading_rates():
-    """By the formula max over i ≤ k of min over j ≥ k of the rate of i … j, from the events
-    themselves.
+    """The expected curve is max over i ≤ k of min over j ≥ k of the rate of i … j, computed from
+    the events.
     """
     rng = np.random.default_rng(5)
-    scores = rng.integers(0, CELLS, 9001).astype(np.float64)  # each a cell of its own
+    scores = rng.integers(0, CELLS, 9001).astype(np.float64)  # a separate cell each
     hits = rng.random(9001) < (0.2 + scores / CELLS / 2)
     calibration = fresh_calibration()
     found = calibrate(calibration, np.where(hits, 1.0, -1.0), scores, np.ones(9001))
-    kept = (1.0 + FADING) ** -np.arange(8992.0, 0.0, -1.0)  # of a curve drawn after 8,992 events
+    kept = (1.0 + FADING) ** -np.arange(8992.0, 0.0, -1.0)  # the curve is drawn after 8,992 events
     s, h = scores[:8992], hits[:8992]
     mass = np.array([kept[s == k].sum() for k in range(CELLS)])
     hit = np.array([(kept * h)[s == k].sum() for k in range(CELLS)])
@@ -268,12 +273,12 @@ def test_the_curve_is_the_isotonic_regression_of_fading_rates():
     wanted = [
         max(min(mean[i, j] for j in range(k, CELLS)) for i in range(k + 1)) for k in range(CELLS)
     ]
-    assert len(set(wanted)) < CELLS, "some are pooled"
+    assert len(set(wanted)) < CELLS, "no cells are pooled"
     assert found[8992:] == pytest.approx([wanted[int(k)] for k in scores[8992:]], rel=1e-9)
 
 
-def test_cells_share_the_events():
-    """However the scores lie; none has much more than its share of the mass."""
+def test_cells_share_the_events_evenly():
+    """However the scores lie, no cell has much more than its share of the mass."""
     rng = np.random.default_rng(6)
     scores = np.exp(20 * rng.normal(size=9000)) * rng.choice([-1.0, 1.0], 9000)
     calibration = fresh_calibration()
@@ -282,24 +287,24 @@ def test_cells_share_the_events():
     assert calibration.mass.max() < 3.0 * calibration.total[0] / CELLS
 
 
-def test_a_cell_that_faded_to_nothing_can_be_joined():
+def test_a_cell_whose_mass_faded_to_0_can_be_merged():
     calibration = fresh_calibration()
     calibrate(calibration, np.ones(CELLS), np.arange(float(CELLS)), np.ones(CELLS))
     calibration.mass[:-1] = 0.0
     calibration.hits[:-1] = 0.0
     found = calibrate(calibration, np.ones(3), np.array([0.5, 1.5, 1.25]), np.ones(3))
     assert ((found > 0.0) & (found < 1.0)).all()
-    again(calibration)
+    save_and_restore(calibration)
 
 
-def test_rounding_does_not_lift_the_curve_above_its_points():
+def test_rounding_never_lifts_the_curve_above_its_points():
     rng = np.random.default_rng(8)
-    at = np.array([-1e150, 1.0])  # 0.5 is as far from the first as the second is
+    at = np.array([-1e150, 1.0])  # 0.5 and the second are equally far from the first
     for rates in np.sort(rng.random((20_000, 2)) ** 3, axis=1):
         assert rates[0] <= read_curve(2, at, rates, 0.5) <= rates[1]
 
 
-def test_rounding_does_not_put_a_joint_cell_beyond_its_two():
+def test_rounding_never_puts_a_merged_cell_outside_its_two():
     rng = np.random.default_rng(9)
     for first, second in rng.normal(size=(20_000, 2)):
         score = np.array([first])
@@ -331,7 +336,7 @@ def test_a_shift_is_followed_within_some_thousand_events(shift):
         assert np.abs(found - truth)[-3000:].mean() < 0.05
 
 
-def test_the_error_is_that_of_the_probabilities_given():
+def test_the_calibration_error_is_that_of_the_returned_probabilities():
     y, scores, weights = LONG[0]
     calibration = fresh_calibration()
     found = calibrate(calibration, y, scores, weights)[weights > 0]
@@ -342,7 +347,7 @@ def test_the_error_is_that_of_the_probabilities_given():
     assert calibration_error(fresh_calibration()) == 0.0
 
 
-def test_nothing_known_is_an_even_chance():
+def test_a_fresh_calibrator_gives_probability_one_half():
     assert probabilities(fresh_calibration(), np.array([-3.0, 0.0, 1e150])).tolist() == [0.5] * 3
 
 
@@ -372,7 +377,7 @@ DAMAGE = {
 
 
 @looped(("name", "change"), DAMAGE.values(), ids=DAMAGE)
-def test_what_no_events_lead_to_is_refused(name, change):
+def test_a_state_that_no_events_lead_to_is_refused(name, change):
     calibration = fresh_calibration()
     calibrate(calibration, *LONG[0])
     arrays = flatten(calibration)

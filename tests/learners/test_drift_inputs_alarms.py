@@ -1,4 +1,4 @@
-"""The watch over inputs finds what moves, and hardly alarms in a stationary world."""
+"""The watch over inputs finds inputs that move, and hardly ever alarms on stationary ones."""
 
 import math
 
@@ -27,8 +27,8 @@ every_world = looped("draw", STATIONARY.values(), ids=STATIONARY)
 
 
 @every_world
-def test_a_test_at_a_level_is_wrong_no_more_often(draw):
-    """At 0.05, where the bound can be seen to hold and not to be empty."""
+def test_the_rate_of_false_alarms_stays_below_the_level(draw):
+    """The level is 0.05, where the bound holds visibly but is not vacuous."""
     rng, trials, m, n = np.random.default_rng(5), 3000, 200, 100
     wrong, edges = 0, np.empty(EDGES)
     for _ in range(trials):
@@ -42,8 +42,8 @@ def test_a_test_at_a_level_is_wrong_no_more_often(draw):
         assert wrong > 0.005 * trials
 
 
-def test_a_stationary_world_of_all_kinds_has_hardly_an_alarm():
-    """Labels and predictions are class numbers; alpha is 0.1, and 40 lives of 12,000 events are
+def test_stationary_inputs_of_all_kinds_hardly_ever_alarm():
+    """Labels and predictions are class numbers; alpha is 0.1; 40 lives of 12,000 events are
     watched.
     """
     config, alarmed = Inputs(features=24, window=200, reference=800, alpha=0.1), 0
@@ -85,10 +85,11 @@ MOVES = {
 
 @looped(("before", "after"), MOVES.values(), ids=MOVES)
 @looped("seed", range(3))
-def test_what_moves_is_found_and_nothing_else(before, after, seed):
+def test_only_the_moved_feature_is_found(before, after, seed):
     rng, config = np.random.default_rng(seed), Inputs(features=10)
     values = rng.normal(size=(7000, 10))
-    values[:, 4] = np.concatenate([before(rng, 4128), after(rng, 2872)])  # with the fifth window
+    # The values change in the fifth window.
+    values[:, 4] = np.concatenate([before(rng, 4128), after(rng, 2872)])
     shifts = config.watch(config.init(10), dense(values), *quiet(7000))
     assert [(shift.row, shift.series) for shift in shifts] == [(4627, FEATURES + 4)]
     assert shifts[0].psi > 0.1
@@ -96,7 +97,7 @@ def test_what_moves_is_found_and_nothing_else(before, after, seed):
 
 
 @looped("series", [LABEL, PREDICTION])
-def test_rates_of_labels_and_predictions_are_watched(series):
+def test_shares_of_labels_and_predictions_are_watched(series):
     rng, config = np.random.default_rng(3), Inputs(features=0)
     said = [np.where(rng.random(8000) < 0.1, 1.0, -1.0) for _ in range(2)]
     said[series][5000:] = np.where(rng.random(3000) < 0.3, 1.0, -1.0)
@@ -109,7 +110,7 @@ def test_rates_of_labels_and_predictions_are_watched(series):
     assert config.psi(state).shape == (2,)
 
 
-def test_after_an_alarm_that_series_alone_begins_anew():
+def test_after_an_alarm_only_that_series_starts_over():
     rng, config = np.random.default_rng(4), Inputs(features=2)
     values = rng.normal(size=(4000, 2))
     values[3000:, 1] += 3.0
@@ -119,13 +120,17 @@ def test_after_an_alarm_that_series_alone_begins_anew():
     assert shift.series == FEATURES + 1
     assert state.windows.tolist() == [3, 3, 3, 0]
     assert state.seen[FEATURES + 1] == 4000 - (shift.row + 1)
-    assert config.psi(state)[FEATURES + 1] == shift.psi, "told until there is another whole window"
+    assert config.psi(state)[FEATURES + 1] == shift.psi, (
+        "the PSI must stay until the next whole window"
+    )
     later = rng.normal(size=(6000, 2)) + np.array([0.0, 3.0])
-    assert config.watch(state, dense(later), *quiet(6000)) == [], "the new world is its reference"
+    assert config.watch(state, dense(later), *quiet(6000)) == [], (
+        "the values after the move must become the reference"
+    )
     assert config.psi(state)[FEATURES + 1] < 0.2
 
 
-def test_nothing_is_said_before_the_first_whole_window():
+def test_no_alarm_comes_before_the_first_whole_window():
     config = Inputs(features=1)
     values = np.random.default_rng(8).random((2628, 1))
     values[2128:] += 1.0

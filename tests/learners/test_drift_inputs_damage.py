@@ -1,4 +1,4 @@
-"""A watch over inputs refuses settings that make no sense, and a state that no events lead to."""
+"""A watch over inputs refuses senseless settings, and a state that no events lead to."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,14 @@ from learners.drift.two_sample import BINS, EDGES, NO_EDGE, SAMPLE
 from learners.state import flatten
 from tests.examples import examples
 from tests.learners.damage import put
-from tests.learners.drift_input_streams import COLUMNS, LONG, SMALL, again, part, passed
+from tests.learners.drift_input_streams import (
+    COLUMNS,
+    LONG,
+    SMALL,
+    part,
+    save_and_restore,
+    watch_stream,
+)
 from tests.looped import looped
 
 some = examples(40)
@@ -27,7 +34,7 @@ some = examples(40)
         {"beta": 1},
     ],
 )
-def test_what_makes_no_sense_is_refused(wrong):
+def test_senseless_settings_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Inputs(**wrong)
 
@@ -68,8 +75,8 @@ DAMAGE = {
 }
 
 
-def damaged():
-    """A watch whose labels have a reference, and whose predictions have only a sample."""
+def make_state():
+    """Return a watch whose labels have a reference, and whose predictions have only a sample."""
     state = SMALL.init(COLUMNS)
     SMALL.watch(state, *part(LONG[0], 0, 1229))
     one = SMALL.init(COLUMNS)
@@ -79,22 +86,22 @@ def damaged():
     return state
 
 
-def test_the_state_that_is_damaged_is_whole():
-    state = damaged()
+def test_the_undamaged_state_is_accepted():
+    state = make_state()
     assert state.seen[LABEL] > SAMPLE
     assert state.windows[LABEL] > 0
     assert state.seen[PREDICTION] == 60
-    again(state)
+    save_and_restore(state)
 
 
 @looped(("name", "change"), DAMAGE.values(), ids=DAMAGE)
-def test_what_no_events_lead_to_is_refused(name, change):
-    arrays = flatten(damaged())
+def test_a_state_that_no_events_lead_to_is_refused(name, change):
+    arrays = flatten(make_state())
     with pytest.raises(ValueError, match="corrupt checkpoint"):
         restore_inputs(SMALL, COLUMNS, arrays | {name: change(arrays[name])})
 
 
-def test_what_is_of_no_slot_is_empty():
+def test_numbers_of_an_unused_series_are_refused():
     arrays = flatten(SMALL.init(COLUMNS))
     for name, value in (("seen", 1), ("psi", 1.0)):
         with pytest.raises(ValueError, match="corrupt checkpoint"):
@@ -104,7 +111,7 @@ def test_what_is_of_no_slot_is_empty():
 @looped("other", [{"features": 5}, {"reference": 60}, {"window": 20}])
 def test_a_state_of_another_configuration_is_refused(other):
     config = SMALL.model_copy(update=other)
-    _, state = passed(part(LONG[0], 0, 240))
+    _, state = watch_stream(part(LONG[0], 0, 240))
     with pytest.raises(ValueError, match=r"corrupt checkpoint|this learner has"):
         restore_inputs(config, COLUMNS, flatten(state))
     with pytest.raises(ValueError, match="corrupt checkpoint"):
@@ -113,11 +120,11 @@ def test_a_state_of_another_configuration_is_refused(other):
 
 @some
 @given(st.data())
-def test_no_damage_that_is_let_through_does_harm(data):
-    """One number of one array is anything: it is refused, or the watch goes on and can be restored
-    again.
+def test_damage_is_refused_or_harmless(data):
+    """Replace one number of one array: the state is refused, or the watch continues and can be
+    restored again.
     """
-    arrays = {name: array.copy() for name, array in flatten(damaged()).items()}
+    arrays = {name: array.copy() for name, array in flatten(make_state()).items()}
     array = arrays[data.draw(st.sampled_from(sorted(arrays)))]
     place = data.draw(st.integers(0, array.size - 1))
     floats = array.dtype == np.float64
@@ -127,4 +134,4 @@ def test_no_damage_that_is_let_through_does_harm(data):
     except ValueError:
         return
     SMALL.watch(state, *part(LONG[1], 0, 700))
-    again(state)
+    save_and_restore(state)

@@ -1,4 +1,4 @@
-"""The watch over inputs finds the shifts of an oracle that takes its tail from SciPy."""
+"""The watch over inputs finds the same shifts as an oracle that takes its tail from SciPy."""
 
 import math
 from collections import Counter
@@ -9,12 +9,12 @@ from scipy.stats import hypergeom
 
 from learners.drift.inputs import FEATURES
 from learners.drift.two_sample import BINS, SAMPLE
-from tests.learners.drift_input_streams import COLUMNS, SMALL, passed, stream
+from tests.learners.drift_input_streams import COLUMNS, SMALL, stream, watch_stream
 from tests.looped import looped
 
 
 def edges_of(sample):
-    """Its quantiles, and for each that is met more than once the number right below it."""
+    """Return the quantiles, and for each repeated quantile the number right below it."""
     quantiles = Counter(
         np.quantile(sample, np.arange(1, BINS) / BINS, method="inverted_cdf").tolist()
     )
@@ -23,8 +23,8 @@ def edges_of(sample):
 
 
 def oracle(values, config):
-    """Places, distances and PSIs of the alarms of one series, and the last PSI; from the values
-    themselves.
+    """Return places, distances and PSIs of the alarms of one series, and the last PSI; computed
+    from the values themselves.
     """
     alarms, psi, start, k, place = [], 0.0, 0, 1, SAMPLE + config.reference
     while place + config.window <= values.size:
@@ -62,7 +62,7 @@ def oracle(values, config):
 
 
 def series_of(events, state):
-    """The values of each series and the row where it began."""
+    """Yield the values of each series and the row where it begins."""
     X, y, guess = events
     whole = np.zeros((y.size, 41))
     for t in range(y.size):
@@ -77,7 +77,7 @@ def series_of(events, state):
 @looped("seed", range(5))
 def test_shifts_are_those_of_the_oracle(seed):
     events = stream(seed, 6000)
-    shifts, state = passed(events)
+    shifts, state = watch_stream(events)
     assert (state.slot > 0).all()
     for series, (begun, values) in enumerate(series_of(events, state)):
         alarms, psi = oracle(values, SMALL)
@@ -92,6 +92,6 @@ def test_shifts_are_those_of_the_oracle(seed):
 
 
 @looped("seed", range(4))
-def test_the_order_of_shifts_is_that_of_rows_then_series(seed):
-    shifts, _ = passed(stream(seed, 6000))
+def test_shifts_are_ordered_by_row_then_by_series(seed):
+    shifts, _ = watch_stream(stream(seed, 6000))
     assert [shift[:2] for shift in shifts] == sorted(shift[:2] for shift in shifts)

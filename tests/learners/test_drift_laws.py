@@ -1,5 +1,5 @@
-"""What every detector must keep, bit for bit: the four laws, a beginning after each alarm, a rise
-that says whither.
+"""What every detector must keep, bit for bit: the four laws, a fresh start after each alarm, and a
+rise whose sign gives the direction.
 """
 
 import json
@@ -30,7 +30,7 @@ every_detector = looped_by("detector", EVERY, lambda detector: detector.kind, na
 
 @st.composite
 def streams(draw):
-    """Zeros and ones, or anything between, whose rate changes."""
+    """Zeros and ones, or values between, whose rate changes."""
     parts = draw(st.lists(st.tuples(st.integers(1, 60), st.floats(0, 1)), min_size=1, max_size=5))
     rates = np.concatenate([np.full(size, rate) for size, rate in parts])
     draws = np.random.default_rng(draw(st.integers(0, 10**6)))
@@ -70,9 +70,9 @@ def test_save_and_restore_change_nothing(detector, values, data):
 
 @every_detector
 @looped("lie", [-1e18, -1, 7e17, 1e301, np.nan, np.inf], ids=str)
-def test_a_state_that_cannot_be_is_refused_or_does_no_harm(detector, lie):
-    """One number of it is another; interpreted kernels look where they index, so this is run so in
-    a process too.
+def test_an_impossible_state_is_refused_or_harmless(detector, lie):
+    """One number is replaced. Interpreted kernels check their bounds, so a second process runs this
+    test interpreted.
     """
     state, refused = detector.init(), 0
     detector.watch(state, TWENTY["stationary"][:333])
@@ -95,7 +95,7 @@ def test_a_state_that_cannot_be_is_refused_or_does_no_harm(detector, lie):
 @every_detector
 @given(values=streams())
 @some
-def test_a_score_is_a_share_and_writes_nothing(detector, values):
+def test_a_score_is_within_0_and_1_and_writes_nothing(detector, values):
     state = detector.init()
     assert detector.score(state) == 0.0
     for t in range(values.size):
@@ -108,7 +108,7 @@ def test_a_score_is_a_share_and_writes_nothing(detector, values):
 @every_detector
 @given(values=streams())
 @some
-def test_an_alarm_is_a_beginning(detector, values):
+def test_an_alarm_resets_the_state(detector, values):
     fresh, state = state_digest(detector.init()), detector.init()
     for t in range(values.size):
         said, rise = detector.watch(state, values[t : t + 1])
@@ -123,7 +123,7 @@ def test_an_alarm_is_a_beginning(detector, values):
 
 
 @every_detector
-def test_a_state_is_of_a_few_sound_arrays_and_does_not_grow(detector):
+def test_a_state_is_small_finite_and_never_grows(detector):
     state = detector.init()
     before = {key: (array.dtype, array.shape) for key, array in flatten(state).items()}
     for values in TWENTY.values():
@@ -144,7 +144,7 @@ DOWN = ["adwin", "hddm-a:two_sided=true", "hddm-w:two_sided=true", "page-hinkley
 
 
 @looped(("spec", "values", "sign"), [(s, WORSE, 1) for s in UP] + [(s, BETTER, -1) for s in DOWN])
-def test_a_large_change_is_found_and_its_rise_has_the_sign(spec, values, sign):
+def test_a_large_change_is_found_with_the_sign_of_its_rise(spec, values, sign):
     detector = make_detector(spec)
     said, rise = detector.watch(detector.init(), values)
     first = np.flatnonzero(said[3_000:] == ALARM)[0]
@@ -153,7 +153,7 @@ def test_a_large_change_is_found_and_its_rise_has_the_sign(spec, values, sign):
 
 
 @looped("spec", ["ddm", "hddm-a", "hddm-w", "page-hinkley:mode=up"])
-def test_those_of_one_side_are_silent_when_it_gets_better(spec):
+def test_one_sided_detectors_ignore_a_fall_of_the_error(spec):
     detector = make_detector(spec)
     said = detector.watch(detector.init(), BETTER).said
     assert not (said[3_000:] == ALARM).any()
@@ -161,7 +161,7 @@ def test_those_of_one_side_are_silent_when_it_gets_better(spec):
 
 @looped("kind", DETECTORS)
 def test_the_score_is_higher_before_an_alarm(kind):
-    """In the last 10 values before one, twice as high as elsewhere and more."""
+    """In the last 10 values before an alarm it is at least twice as high as elsewhere."""
     detector, quiet, near = make_detector(kind), [], []
     for seed in range(10):
         state, scores = detector.init(), []
@@ -177,10 +177,8 @@ def test_the_score_is_higher_before_an_alarm(kind):
 
 
 @looped("kind", DETECTORS)
-def test_constant_streams(kind):
-    """No alarm; and the first error after a long time without is one of DDM alone, whose deviation
-    was 0.
-    """
+def test_constant_streams_cause_no_alarm(kind):
+    """The first error after a long error-free time alarms only DDM, whose deviation was 0."""
     detector = make_detector(kind)
     for value in (0.0, 1.0):
         said = detector.watch(detector.init(), np.full(5_000, value)).said
@@ -226,12 +224,12 @@ MISTAKES = {
 
 
 @looped("spec", MISTAKES)
-def test_what_makes_no_sense_is_refused_in_words(spec):
+def test_senseless_specs_are_refused_with_a_reason(spec):
     with pytest.raises(ValueError, match=MISTAKES[spec].replace("(", r"\(").replace("?", r"\?")):
         make_detector(spec)
 
 
-def test_every_kind_has_a_rule():
+def test_every_detector_has_a_rule():
     made = [make_detector(kind) for kind in DETECTORS]
     assert [detector.kind for detector in made] == list(DETECTORS)
     assert all(type(detector).rule for detector in made)

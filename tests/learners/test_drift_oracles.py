@@ -37,8 +37,8 @@ def oracle(detector):
     return module.Oracle(**detector.model_dump(exclude={"kind"}))
 
 
-def agreed(detector, values):
-    """What was said, after it was compared."""
+def check_against_oracle(detector, values):
+    """Compare a detector with its oracle, and return its outputs."""
     watched, slow = detector.watch(detector.init(), values), oracle(detector)
     wanted = [slow.take(value) for value in values.tolist()]
     assert watched.said.tolist() == [said for said, _ in wanted]
@@ -49,11 +49,11 @@ def agreed(detector, values):
 @looped("detector", EVERY, ids=name)
 @looped("stream", STREAMS)
 def test_a_detector_equals_its_oracle(detector, stream):
-    agreed(detector, STREAMS[stream])
+    check_against_oracle(detector, STREAMS[stream])
 
 
 @looped("kind", DETECTORS)
-def test_the_streams_have_what_there_is_to_compare(kind):
+def test_the_streams_cause_alarms_and_warnings(kind):
     alike = [detector for detector in EVERY if detector.kind == kind]
     said = np.concatenate(
         [d.watch(d.init(), values).said for d in alike for values in STREAMS.values()]
@@ -65,34 +65,32 @@ def test_the_streams_have_what_there_is_to_compare(kind):
 
 
 @looped("kind", ["adwin", "hddm-a", "hddm-w", "page-hinkley", "kswin"])
-def test_values_between_0_and_1_are_taken_too(kind):
+def test_values_between_0_and_1_are_accepted(kind):
     draws = np.random.default_rng(5)
     values = np.concatenate([draws.beta(2, 6, 250), draws.beta(6, 3, 200)])
     for detector in EVERY:
         if detector.kind == kind:
-            agreed(detector, values)
+            check_against_oracle(detector, values)
 
 
 def test_a_longer_life_of_adwin_equals_its_oracle():
-    """Long enough for rows of large buckets."""
+    """The life is long enough for rows of large buckets."""
     values, detector = (
         errors(6, (6_000, 0.2, 0.2), (1_000, 0.3, 0.3)),
         make_detector("adwin:delta=0.05"),
     )
-    assert np.count_nonzero(agreed(detector, values) == ALARM) >= 1
+    assert np.count_nonzero(check_against_oracle(detector, values) == ALARM) >= 1
 
 
 def test_adwin_looks_at_the_cut_after_the_newest_bucket_of_a_size():
-    """A program that stops one short of it has no cut at all where there is one bucket of each
-    size.
-    """
+    """A program that stops one bucket earlier finds no cut where each size has one bucket."""
     values, detector = np.repeat([0.0, 1.0], [64, 64]), make_detector("adwin:clock=1,M=1")
     slow = Oracle(**detector.model_dump(exclude={"kind"}), last_of_row=False)
     assert ALARM not in [slow.take(value)[0] for value in values.tolist()]
-    assert ALARM in agreed(detector, values)
+    assert ALARM in check_against_oracle(detector, values)
 
 
-def test_adwin_with_no_row_left_begins_anew():
+def test_adwin_without_a_free_row_starts_over():
     state = make_detector("adwin:M=2").init()
     few = state._replace(used=state.used[:3].copy(), sums=state.sums[:3].copy())
     counts = []
@@ -112,15 +110,15 @@ def test_adwin_with_no_row_left_begins_anew():
     st.lists(st.integers(0, 9), min_size=1, max_size=40),
 )
 @examples(150)
-def test_the_kolmogorov_smirnov_test_is_scipys(one, other):
+def test_the_kolmogorov_smirnov_test_equals_scipys(one, other):
     with warnings.catch_warnings():
-        # A chance of nearly 1 is rounded above it, and it says so.
+        # SciPy warns when a p-value of nearly 1 is rounded above 1.
         warnings.simplefilter("ignore", RuntimeWarning)
         wanted = ks_2samp(one, other, method="exact")
     h = distance(np.sort(np.array(one, float)), np.sort(np.array(other, float)))
     assert h / math.lcm(len(one), len(other)) == pytest.approx(wanted.statistic, abs=1e-12)
     # Sums of up to 40² terms, by two recursions.
-    if wanted.pvalue < 0.999:  # above, SciPy may fall back to the asymptotic formula
+    if wanted.pvalue < 0.999:  # above, SciPy may use the asymptotic formula
         assert p_value(len(one), len(other), h) == pytest.approx(wanted.pvalue, rel=1e-9)
     else:
         assert 0.999 * (1 - 1e-9) < p_value(len(one), len(other), h) <= 1.0 + 1e-12

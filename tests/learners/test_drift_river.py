@@ -1,5 +1,5 @@
 """The same twenty streams of errors through River's detectors: alarms at the same events, or the
-reason why not.
+reason for the difference.
 """
 
 import functools
@@ -43,8 +43,8 @@ OTHER = {
 }
 
 
-def river_said(detector, values):
-    """What River says after each value, in our words."""
+def run_river(detector, values):
+    """Return River's outputs after each value, in our codes."""
     said = []
     for value in values.tolist():
         detector.update(value)
@@ -54,9 +54,9 @@ def river_said(detector, values):
 
 
 @functools.cache
-def both(kind, stream):
+def run_both(kind, stream):
     detector = make_detector(kind)
-    return detector.watch(detector.init(), TWENTY[stream]).said, river_said(
+    return detector.watch(detector.init(), TWENTY[stream]).said, run_river(
         RIVER[kind](), TWENTY[stream]
     )
 
@@ -69,40 +69,42 @@ def test_every_detector_is_compared_on_twenty_streams():
 @looped("stream", TWENTY)
 @looped("kind", ALL_BUT_KSWIN)
 def test_alarms_are_at_the_same_events(kind, stream):
-    ours, rivers = both(kind, stream)
+    ours, rivers = run_both(kind, stream)
     assert np.flatnonzero(ours == ALARM).tolist() == np.flatnonzero(rivers == ALARM).tolist()
 
 
 @looped("kind", ALL_BUT_KSWIN)
-def test_the_streams_have_alarms(kind):
-    assert sum(np.count_nonzero(both(kind, stream)[0] == ALARM) for stream in TWENTY) >= 20
+def test_the_streams_cause_alarms(kind):
+    assert sum(np.count_nonzero(run_both(kind, stream)[0] == ALARM) for stream in TWENTY) >= 20
 
 
 @looped("kind", ["ddm", "hddm-a", "hddm-w"])
 @looped("stream", TWENTY)
-def test_warnings_are_the_same_too(kind, stream):
-    ours, rivers = both(kind, stream)
+def test_warnings_are_at_the_same_events(kind, stream):
+    ours, rivers = run_both(kind, stream)
     assert ours.tolist() == rivers.tolist()
 
 
 @looped("stream", TWENTY)
 def test_eddm_forgets_a_warning_that_river_keeps(stream):
-    """At a new largest p′ + 2s′ the level is 1 and ours says nothing; River leaves its flag as it
-    was until the next error that is none: it warns at no other event that ours does not.
+    """At a new largest p′ + 2s′ the level is 1 and ours says nothing. River keeps its flag until
+    the next value without an error. At no other event does River warn where ours does not.
     """
-    ours, rivers = both("eddm", stream)
+    ours, rivers = run_both("eddm", stream)
     differ = np.flatnonzero(ours != rivers)
     assert (rivers[differ] == WARNING).all()
     assert (ours[differ] == NOTHING).all()
-    assert (rivers[differ - 1] == WARNING).all(), "each is one that was kept"
+    assert (rivers[differ - 1] == WARNING).all(), (
+        "River warned at an event that is not after a warning"
+    )
 
 
 @looped("spec", OTHER)
 @looped("stream", ["there and back", "gradual, better", "many changes", "learning", "by turns"])
-def test_so_with_other_parameters(spec, stream):
+def test_alarms_are_at_the_same_events_with_other_parameters(spec, stream):
     detector = make_detector(spec)
     ours = detector.watch(detector.init(), TWENTY[stream]).said
-    rivers = river_said(OTHER[spec].clone(), TWENTY[stream])
+    rivers = run_river(OTHER[spec].clone(), TWENTY[stream])
     assert np.flatnonzero(ours == ALARM).tolist() == np.flatnonzero(rivers == ALARM).tolist()
 
 
@@ -115,7 +117,7 @@ class Everything:
 
 
 class WholeKswin(drift.KSWIN):
-    """River's, with what the older part gives in place of a sample of it."""
+    """River's KSWIN, which uses the whole older part instead of a sample of it."""
 
     def _reset(self):
         super()._reset()
@@ -136,14 +138,14 @@ KSWIN_STREAMS = {
 
 
 @looped("stream", KSWIN_STREAMS)
-def test_kswin_differs_in_the_sample_and_its_level_alone(stream):
-    """River draws 30 of 70 older values for each test, anew and unseeded, so no other detector has
-    its alarms. Given all 70, and the chance that a test of 30 with 30 has at α = 0.005, River's has
-    ours.
+def test_kswin_differs_from_river_only_in_its_sample_and_level(stream):
+    """For each test River draws a new, unseeded sample of 30 of the 70 older values, so no other
+    detector has its alarms. With all 70, and with the probability that a test of 30 with 30 has at
+    α = 0.005, River's alarms are ours.
     """
     values, detector = KSWIN_STREAMS[stream], make_detector("kswin")
     level = p_value(30, 30, critical_distance(30, 30, detector.alpha))
     ours = np.flatnonzero(detector.watch(detector.init(), values).said == ALARM)
-    rivers = np.flatnonzero(river_said(WholeKswin(alpha=level * (1 + 1e-9)), values) == ALARM)
+    rivers = np.flatnonzero(run_river(WholeKswin(alpha=level * (1 + 1e-9)), values) == ALARM)
     assert ours.tolist() == rivers.tolist()
     assert ours.size > 0 or stream == "very short"

@@ -22,8 +22,8 @@ CHAIN = {
 }
 
 
-def chosen():
-    """Every learner and every composition once; `make chaos` takes them all together, which is
+def chosen_learners():
+    """Return every learner and every composition once; `make chaos` combines them all, which is
     5·10⁷ events.
     """
     if os.environ.get("ONEPASS_ENDURANCE") == "all":
@@ -32,10 +32,10 @@ def chosen():
     return [*(built(leaf(kind)) for kind in LEARNERS), *(make(spec) for spec in around)]
 
 
-@every_learner(chosen())
-def test_hostile_events_without_end(learner):
-    """Zero rows, 1e±300, all-equal features and a time of one class only, as `seeded` makes them,
-    again and again.
+@every_learner(chosen_learners())
+def test_endless_hostile_events_leave_the_state_finite(learner):
+    """Repeat the hostile rows of `seeded`: zero rows, 1e±300, all-equal features, and a time with
+    one class only.
     """
     state = learner.init(SMALL)
     blocks = EVENTS // BLOCK

@@ -1,4 +1,4 @@
-"""Slots of names: golden values, since they are part of the checkpoint format, and how well they
+"""Slots of names: golden values, since they are part of the checkpoint format, and how evenly they
 spread.
 """
 
@@ -41,7 +41,7 @@ worthless.
 def test_slots_never_change(bits):
     table = SlotTable([], bits, bias=True)
     assert [table.hash_slot(name) for name in NAMES] == GOLDEN[bits]
-    assert [table.hash_slot(name) for name in NAMES] == GOLDEN[bits], "remembered"
+    assert [table.hash_slot(name) for name in NAMES] == GOLDEN[bits], "the remembered slot differs"
 
 
 def test_hashed_slots_follow_the_columns():
@@ -61,13 +61,13 @@ def test_hashed_slots_follow_the_columns():
         (DENSE_COLUMNS + 1, 0, DENSE_COLUMNS + 2, False),
     ],
 )
-def test_dimension(columns, bits, dim, dense):
+def test_the_dimension_counts_bias_columns_and_hashed_slots(columns, bits, dim, dense):
     table = SlotTable([f"c{i}" for i in range(columns)], bits, bias=True)
     assert (table.dim, table.dense) == (dim, dense)
 
 
 @looped("bits", [1, 10, 31])
-def test_every_slot_is_within_the_dimension_and_beyond_the_columns(bits):
+def test_hashed_slots_lie_behind_the_columns_within_the_dimension(bits):
     table = SlotTable(["age"], bits, bias=True)
     slots = [table.hash_slot(f"f{i}") for i in range(2000)]
     assert min(slots) >= 2
@@ -81,9 +81,9 @@ def words(count):
 
 @looped("bits", [14, 18])
 @looped("names", [[f"f{i}" for i in range(10_000)], words(10_000)], ids=["numbered", "words"])
-def test_no_more_collisions_than_by_chance(names, bits):
-    """The number of slots taken by n names in m slots has a known mean and variance when each falls
-    at random.
+def test_collisions_are_no_more_frequent_than_by_chance(names, bits):
+    """If each of n names falls into one of m slots at random, the number of used slots has a known
+    mean and variance.
     """
     names = set(names)
     table = SlotTable([], bits, bias=True)
@@ -94,7 +94,7 @@ def test_no_more_collisions_than_by_chance(names, bits):
     assert abs(taken - m * (1 - one_free)) <= 4 * math.sqrt(variance)
 
 
-def test_names_that_never_repeat_do_not_fill_the_memory(monkeypatch):
+def test_endless_new_names_leave_memory_flat(monkeypatch):
     monkeypatch.setattr(hashing, "REMEMBERED", 100)
     table, fresh = SlotTable([], 18, bias=True), SlotTable([], 18, bias=True)
     for i in range(1000):

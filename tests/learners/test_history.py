@@ -1,6 +1,4 @@
-"""The history: a bounded curve of a life of any length, against a list of everything that
-happened.
-"""
+"""The history is a bounded curve of a life of any length; compared with a list of all events."""
 
 import numpy as np
 import pytest
@@ -45,7 +43,7 @@ LENGTHS = [
     51_400,
     70_001,
 ]
-"""At 32,800 a latest point is due just before the whole curve is to be thinned."""
+"""Events; at 32,800 a latest point is due just before the whole curve has to be thinned."""
 
 
 def stream(seed, events):
@@ -54,8 +52,8 @@ def stream(seed, events):
     return y, np.where(rng.random(events) < 0.8, y, -y).astype(np.int64), rng.random(events)
 
 
-def passed(rows, cuts=()):
-    """The history after rows that were learned in pieces."""
+def learn_history(rows, cuts=()):
+    """Return the history after rows that were learned in pieces."""
     parts, ends = (
         (fresh_progress(), fresh_quality(0), fresh_history()),
         [*sorted(cuts), len(rows[0])],
@@ -65,8 +63,8 @@ def passed(rows, cuts=()):
     return parts[2]
 
 
-def everything(rows):
-    """Row n: the four counts after n events, in plain Python."""
+def count_all(rows):
+    """Return in row n the four counts after n events, in plain Python."""
     points, counts, came = [[0, 0, 0, 0]], {}, []
     errors = majority = no_change = 0
     top = None
@@ -83,12 +81,12 @@ def everything(rows):
 
 
 LONG = stream(1, max(LENGTHS))
-ALL = everything(LONG)
+ALL = count_all(LONG)
 
 
 @looped("length", LENGTHS)
-def test_curves_are_points_of_what_happened(length):
-    history = passed([array[:length] for array in LONG])
+def test_curves_are_points_of_the_true_counts(length):
+    history = learn_history([array[:length] for array in LONG])
     life, near = whole(history), latest(history)
     for curve in (life, near):
         assert curve.dtype == np.int64
@@ -98,81 +96,83 @@ def test_curves_are_points_of_what_happened(length):
     assert near[:, 0].tolist() == list(range(NEAR, length + 1, NEAR))[-POINTS:]
     step = int(life[0, 0]) if length else 1
     assert life[:, 0].tolist() == list(range(step, length + 1, step))
-    assert step == 1 or len(life) >= POINTS // 2, "no coarser than it must be"
+    assert step == 1 or len(life) >= POINTS // 2, "the curve is coarser than needed"
 
 
 @some
 @given(st.integers(0, 600), st.lists(st.integers(0, 600), max_size=5))
 def test_cuts_change_nothing(length, cuts):
     rows = [array[:length] for array in LONG]
-    assert state_digest(passed(rows, [min(cut, length) for cut in cuts])) == state_digest(
-        passed(rows)
+    assert state_digest(learn_history(rows, [min(cut, length) for cut in cuts])) == state_digest(
+        learn_history(rows)
     )
 
 
 def test_cuts_change_nothing_over_a_long_life():
-    assert state_digest(passed(LONG, range(0, len(LONG[0]), 64))) == state_digest(passed(LONG))
+    assert state_digest(learn_history(LONG, range(0, len(LONG[0]), 64))) == state_digest(
+        learn_history(LONG)
+    )
 
 
 @looped("length", LENGTHS)
-def test_a_restored_history_goes_on_as_if_nothing_had_been(length):
+def test_a_restored_history_continues_with_the_same_bits(length):
     parts = fresh_progress(), fresh_quality(0), fresh_history()
     assess(*parts, *(array[:length] for array in LONG))
     restored = restore_history(flatten(parts[2]))
     assert state_digest(restored) == state_digest(parts[2])
     assess(*parts[:2], restored, *(array[length:] for array in LONG))
-    assert state_digest(restored) == state_digest(passed(LONG))
+    assert state_digest(restored) == state_digest(learn_history(LONG))
 
 
 def test_curves_are_copies():
-    history = passed(LONG)
+    history = learn_history(LONG)
     digest = state_digest(history)
     for curve in (whole(history), latest(history)):
         curve[:] = -1
     assert state_digest(history) == digest
 
 
-def test_it_is_small():
+def test_the_history_is_small():
     assert sum(array.nbytes for array in fresh_history()) <= 16_500
 
 
-def changed(array, place, by):
+def add_at(array, place, by):
     array = array.copy()
     array[place] += by
     return array
 
 
 DAMAGE = {
-    "one event more": ("marked", lambda a: changed(a, 0, NEAR)),
-    "fewer than none": ("marked", lambda a: changed(a, 0, -(10**6))),
-    "more than can be": ("marked", lambda a: changed(a, 0, MOST)),
-    "another step": ("marked", lambda a: changed(a, 1, 1)),
+    "one event more": ("marked", lambda a: add_at(a, 0, NEAR)),
+    "fewer than none": ("marked", lambda a: add_at(a, 0, -(10**6))),
+    "more than can be": ("marked", lambda a: add_at(a, 0, MOST)),
+    "another step": ("marked", lambda a: add_at(a, 1, 1)),
     "no step": ("marked", lambda a: a * [1, 0]),
     "negative step": ("marked", lambda a: -a),
-    "a point elsewhere": ("life", lambda a: changed(a, (7, 0), 1)),
-    "more errors than events": ("life", lambda a: changed(a, (7, 1), 10**6)),
-    "errors that fall": ("life", lambda a: changed(a, (7, 1), -int(a[7, 1]))),
-    "negative errors": ("near", lambda a: changed(a, (0, 1), -(10**6))),
+    "a point elsewhere": ("life", lambda a: add_at(a, (7, 0), 1)),
+    "more errors than events": ("life", lambda a: add_at(a, (7, 1), 10**6)),
+    "errors that fall": ("life", lambda a: add_at(a, (7, 1), -int(a[7, 1]))),
+    "negative errors": ("near", lambda a: add_at(a, (0, 1), -(10**6))),
     "points out of order": ("near", lambda a: a[::-1].copy()),
-    "latest points of another life": ("near", lambda a: changed(a, (slice(None), 1), 3000)),
-    "a point after the last": ("life", lambda a: changed(a, (-1, 0), 1)),
-    "one after the latest": ("near", lambda a: changed(a, (-1, 3), 1)),
-    "overflow": ("life", lambda a: changed(a, (7, 1), 2**63 - 1 - int(a[7, 1]))),
+    "latest points of another life": ("near", lambda a: add_at(a, (slice(None), 1), 3000)),
+    "a point after the last": ("life", lambda a: add_at(a, (-1, 0), 1)),
+    "one after the latest": ("near", lambda a: add_at(a, (-1, 3), 1)),
+    "overflow": ("life", lambda a: add_at(a, (7, 1), 2**63 - 1 - int(a[7, 1]))),
     "shape": ("life", lambda a: a[:-1]),
     "type": ("near", lambda a: a.astype(np.float64)),
 }
 
 
 @looped(("name", "change"), DAMAGE.values(), ids=DAMAGE)
-def test_what_no_events_lead_to_is_refused(name, change):
-    arrays = flatten(passed([array[:20_000] for array in LONG]))
+def test_a_state_that_no_events_lead_to_is_refused(name, change):
+    arrays = flatten(learn_history([array[:20_000] for array in LONG]))
     restore_history(arrays)
     with pytest.raises(ValueError, match=r"corrupt checkpoint|this learner has"):
         restore_history(arrays | {name: change(arrays[name])})
 
 
 def test_a_baseline_that_knew_the_first_event_is_refused():
-    arrays = flatten(passed([array[:1000] for array in LONG]))
+    arrays = flatten(learn_history([array[:1000] for array in LONG]))
     for column in (2, 3):
         knew = {name: arrays[name] * (np.arange(4) != column) for name in ("life", "near")}
         with pytest.raises(ValueError, match="corrupt checkpoint"):
@@ -182,9 +182,9 @@ def test_a_baseline_that_knew_the_first_event_is_refused():
 @some
 @given(st.sampled_from(["marked", "life", "near"]), st.data())
 def test_any_damage_is_refused_or_harmless(name, data):
-    """What is taken can be gone on with: no point is ever put outside of the arrays."""
+    """A state that is accepted can continue: no point is ever written outside the arrays."""
     length = data.draw(st.sampled_from([0, 300, 32_800]))
-    arrays = flatten(passed([array[:length] for array in LONG]))
+    arrays = flatten(learn_history([array[:length] for array in LONG]))
     damaged = arrays[name].copy()
     place = data.draw(st.integers(0, damaged.size - 1))
     damaged.flat[place] = data.draw(

@@ -34,14 +34,14 @@ INVARIANTS = {
     "pa2": "test_pa2_ends_where_its_objective_is_least",
     "sgd-log": "test_sgd_log_steps_down_the_gradient",
 }
-"""Names the first test of each kind."""
+"""Kind -> its first test."""
 
 some = examples(60)
 
 
 def rounding(w, old, x):
-    """What a score may be off: each of its eight terms is rounded, by 2⁻⁵³ of its size, and so is
-    the step that the last weights are made of.
+    """Return the possible error of a score: each of its eight terms is rounded, by 2⁻⁵³ of its
+    size, and so is the step to the last weights.
     """
     return 1e-14 * (np.abs(w) + np.abs(old)) @ np.abs(x)
 
@@ -68,8 +68,8 @@ def test_pa1_takes_no_step_longer_than_its_cap(row, y, C, c, history):
     before = weights(state)
     s = learn(learner, state, row, y, c)
     step, x = weights(state) - before, dense(row)
-    # The step is told from weights that are larger than it. At the cap itself rounding decides
-    # between two steps that are the same.
+    # The step is computed from weights that are larger than it. At the cap itself rounding decides
+    # between two equal steps.
     assert np.linalg.norm(step) <= C * c * np.linalg.norm(x) * (1 + 1e-9) + 1e-14 * np.linalg.norm(
         before
     )
@@ -90,7 +90,7 @@ def test_pa2_ends_where_its_objective_is_least(row, y, C, c, history):
     w = weights(state)
     if y * s < 1:
         gradient = w - before - 2 * c * C * (1 - y * (w @ x)) * y * x
-        # Zero but for the rounding of w·x, which is multiplied by 2cC·x.
+        # Zero except for the rounding of w·x, which is multiplied by 2cC·x.
         assert np.allclose(
             gradient, 0.0, atol=1e-9 * max(1.0, 2 * c * C) * np.abs(x).max() * (1 + abs(s))
         )
@@ -124,8 +124,8 @@ def test_the_pa_family_is_passive_beyond_the_margin(row, y, kind, epsilon, histo
 @looped("margin", [0.05, 0.3])
 @looped("seed", range(3))
 def test_perceptron_keeps_its_mistake_bound(seed, margin):
-    """Novikoff: on data that a unit vector separates by γ, no more than (R/γ)² mistakes, however
-    long.
+    """Novikoff: on data that a unit vector separates by γ, it makes at most (R/γ)² mistakes on any
+    stream.
     """
     rng = np.random.default_rng(seed)
     x = np.hstack([np.ones((4000, 1)), rng.normal(size=(4000, 4))])
@@ -148,7 +148,7 @@ def test_perceptron_keeps_its_mistake_bound(seed, margin):
     bias=st.sampled_from(["feature", "r2"]),
     history=HISTORY,
 )
-def test_perceptron_moves_on_a_mistake_only(row, y, c, eta, bias, history):
+def test_perceptron_moves_only_on_a_mistake(row, y, c, eta, bias, history):
     learner = make({"kind": "perceptron", "eta": eta, "bias": bias})
     state = after(learner, history)
     before = weights(state)
@@ -158,7 +158,7 @@ def test_perceptron_moves_on_a_mistake_only(row, y, c, eta, bias, history):
         assert state.radius[0] >= np.linalg.norm(x[1:]) * (1 - 1e-12)
         x[BIAS] = state.radius[0] ** 2
     wanted = before + c * eta * y * x if y * s <= 0 else before
-    # With r2 the bias is moved by the square of the radius: what cancels leaves its rounding.
+    # With r2 the bias moves by the square of the radius: terms that cancel leave their rounding.
     size = np.abs(before) + np.abs(c * eta * x)
     assert (np.abs(weights(state) - wanted) <= 1e-14 * size).all()
 
@@ -193,7 +193,9 @@ def loss(w, x, y):
 
 
 def test_sgd_log_shrinks_every_weight_but_the_bias():
-    """Rows of the bias alone, whose label is near certain: what moves is shrinking."""
+    """The rows have only the bias, and their label is nearly certain: only the shrinking moves
+    weights.
+    """
     learner = make({"kind": "sgd-log", "lam": 3.0, "horizon": 10})
     state = learner.init(3)
     state.w.v[:] = [800.0, 2.0, -3.0]
@@ -204,7 +206,7 @@ def test_sgd_log_shrinks_every_weight_but_the_bias():
         assert np.allclose(weights(state), [800.0, 2.0 * shrunk, -3.0 * shrunk], rtol=1e-12)
 
 
-def test_the_weights_do_not_notice_a_fold():
+def test_a_fold_of_the_scale_leaves_the_weights_unchanged():
     learner = make(FOLDING)
     state = learner.init(3)
     w, b, folds = np.zeros(2), 0.0, 0

@@ -26,10 +26,10 @@ from tests.learners.streams import SMALL, SPARSE, labels, seeded
 from tests.looped import looped
 
 INVARIANTS = {
-    "ftrl": "test_ftrl_is_where_its_objective_is_least",
+    "ftrl": "test_ftrl_minimises_its_objective",
     "adagrad": "test_adagrad_steps_as_defined",
 }
-"""Names the first test of each kind."""
+"""Kind -> its first test."""
 
 some = examples(60)
 
@@ -45,7 +45,7 @@ some = examples(60)
     lam1=st.sampled_from([0.0, 0.2, 1.0]),
     lam2=st.sampled_from([0.0, 0.5]),
 )
-def test_ftrl_is_where_its_objective_is_least(events, alpha, beta, lam1, lam2):
+def test_ftrl_minimises_its_objective(events, alpha, beta, lam1, lam2):
     """`Σg·w + ½Σσ_s(w − w_s)² + ½(λ2 + β/α)w² + λ1|w|` over all events so far, in one dimension."""
     learner = make({"kind": "ftrl", "alpha": alpha, "beta": beta, "lam1": lam1, "lam2": lam2})
     state = learner.init(1)
@@ -68,7 +68,7 @@ def test_ftrl_is_where_its_objective_is_least(events, alpha, beta, lam1, lam2):
             + lam1 * abs(w)
         )
 
-    # The learner keeps Σg − Σσ·w_s as one number: rounding of terms as large as Σσ·w.
+    # The learner keeps Σg − Σσ·w_s as one number, so terms as large as Σσ·w are rounded.
     size = 1 + abs(w) + abs(objective(w))
     for step in (1.0, 1e-1, 1e-2, 1e-3, 1e-4):
         assert objective(w) <= min(objective(w - step), objective(w + step)) + 1e-11 * size * (
@@ -82,7 +82,7 @@ def test_ftrl_is_where_its_objective_is_least(events, alpha, beta, lam1, lam2):
 
 
 @looped("lam1", [0.0, 0.5, 3.0, 100.0])
-def test_ftrl_has_exact_zeros_below_lam1_and_only_there(lam1):
+def test_ftrl_has_exact_zeros_only_below_lam1(lam1):
     stream = seeded(12, 400, SPARSE)
     learner = make({"kind": "ftrl", "lam1": lam1, "lam2": 0.1})
     state = learner.init(SPARSE)
@@ -99,7 +99,7 @@ def test_ftrl_has_exact_zeros_below_lam1_and_only_there(lam1):
 
 @looped(("rate", "first"), [(0.1, 1.0), (0.1, 1e-8), (2.0, 0.3)])
 @looped("dim", [SMALL, SPARSE])
-def test_ftrl_without_regularisation_is_adagrad(rate, first, dim):
+def test_ftrl_without_regularisation_equals_adagrad(rate, first, dim):
     """McMahan et al., section 3: without λ1 and λ2 it is gradient descent with the rate
     α/(β + √n).
     """
@@ -126,7 +126,7 @@ def test_an_event_that_only_moves_the_sums_counts_as_an_update():
 
 
 def test_a_gradient_whose_square_vanishes_leaves_its_weight_alone():
-    """Without β nothing else would be there to divide by."""
+    """Without β the rule would divide by 0."""
     learner = make("ftrl:beta=0")
     state = learner.init(3)
     learner.learn(state, one({1: 2.0, 2: 1e-170}), np.array([1.0]))
@@ -135,8 +135,8 @@ def test_a_gradient_whose_square_vanishes_leaves_its_weight_alone():
     assert (state.z[2], state.n[2]) == (0.0, 0.0)
 
 
-def test_ftrl_drops_an_update_for_its_sum_too():
-    """The weight would stay, since past weights anchor it, but their sum would not."""
+def test_ftrl_drops_an_update_whose_sum_would_leave_the_safe_range():
+    """Past weights anchor the weight, so it would stay in range; its sum would not."""
     learner = make("ftrl:alpha=1")
     state = learner.init(3)
     state.z[1], state.w.v[1] = -9e99, 9e99
@@ -171,7 +171,7 @@ def test_adagrad_steps_as_defined(row, y, c, loss, eta, epsilon, history):
     assume(abs(w @ x) < 30)  # beyond, the loss is too flat for differences
     assume(loss == "logistic" or abs(1 - y * (w @ x)) > 1e-3)  # the kink
     learner.learn(state, one(row, c), np.array([y]))
-    # Central differences, as for sgd-log; so signs are clear only where a slope is.
+    # Central differences, as for sgd-log; signs are clear only where there is a slope.
     h = 1e-6
     slopes = [
         (loss_of(loss, w + h * e, x, y) - loss_of(loss, w - h * e, x, y)) / (2 * h)
@@ -181,7 +181,7 @@ def test_adagrad_steps_as_defined(row, y, c, loss, eta, epsilon, history):
     size = c * np.abs(x).max()
     assert np.allclose(state.G - G, g * g, rtol=1e-4, atol=1e-6 * size * size + 1e-12 * G.max())
     step = weights(state) - w
-    used = np.sqrt(np.maximum(state.G - G, 0))  # |g|, which differences tell only to some digits
+    used = np.sqrt(np.maximum(state.G - G, 0))  # differences give |g| only to some digits
     assert np.allclose(
         np.abs(step), eta * used / (epsilon + np.sqrt(state.G)), rtol=1e-6, atol=1e-7 * eta
     )
@@ -193,8 +193,8 @@ def test_adagrad_steps_as_defined(row, y, c, loss, eta, epsilon, history):
 @given(row=FEATURES, y=LABEL, c=IMPORTANCE, eta=PARAMETER)
 @example({1: 3.8e-182}, -1.0, 1.0, 0.03)
 def test_the_first_step_of_every_weight_is_eta(row, y, c, eta):
-    """Of every one whose gradient is far above ε; the step of one whose square vanishes is η·g/ε,
-    so with the least ε it could be beyond all weights, and would be dropped with the event.
+    """This holds for gradients far above ε. If the gradient's square vanishes the step is η·g/ε,
+    which with the least ε could exceed the largest weight, so the event would be dropped.
     """
     learner = make({"kind": "adagrad", "loss": "hinge", "eta": eta, "epsilon": 1e-60})
     state = learner.init(SMALL)
@@ -212,7 +212,7 @@ def test_hinge_adagrad_is_passive_beyond_the_margin(row, y, history):
     state = after(learner, history)
     before, updates = state_digest(state), learner.updates(state)
     passive = y * learner.learn(state, one(row), np.array([y]))[0] >= 1
-    # Exactly: the rule compares the score that it returns.
+    # Exact: the rule compares the score that it returns.
     assert passive == (state_digest(state) == before)
     assert learner.updates(state) == updates + (not passive)
 
@@ -235,7 +235,7 @@ def test_a_row_of_zeros_changes_nothing(spec):
 
 @looped("spec", GRADIENT)
 @looped("x", [1e-170, 1e-40, 1e-20, 1e20, 1e40])
-def test_any_unit_leaves_the_weights_finite_and_on_the_side_of_the_label(spec, x):
+def test_weights_are_finite_and_on_the_label_side_for_any_unit(spec, x):
     learner = make(spec)
     state = learner.init(3)
     for _ in range(3):
@@ -249,7 +249,7 @@ def test_any_unit_leaves_the_weights_finite_and_on_the_side_of_the_label(spec, x
     "spec",
     ["ftrl:alpha=1e200", "ftrl:alpha=1e-320", "adagrad:eta=1e200", "adagrad:eta=1e200,loss=hinge"],
 )
-def test_what_would_leave_the_safe_range_is_dropped_whole(spec):
+def test_an_update_beyond_the_safe_range_is_dropped_whole(spec):
     learner = make(spec)
     state = learner.init(3)
     state.w.v[1] = 1.0

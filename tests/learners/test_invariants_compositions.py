@@ -1,4 +1,4 @@
-"""Averaging, one-vs-rest and scaling keep what they promise of the learner inside them."""
+"""Averaging, one-vs-rest and scaling keep their promises about the learner inside them."""
 
 import math
 
@@ -18,11 +18,11 @@ from tests.learners.streams import CLASSES, SMALL, labels, seeded
 from tests.looped import looped
 
 INVARIANTS = {
-    "averaged": "test_avg_is_the_mean_over_events_and_vote_over_those_that_moved_nothing",
-    "one_vs_rest": "test_the_first_event_of_a_class_is_an_error",
+    "averaged": "test_avg_is_the_mean_over_all_events_and_vote_over_passive_ones",
+    "one_vs_rest": "test_the_first_event_of_a_class_counts_as_an_error",
     "scaled": "test_no_centred_value_is_beyond_its_bound",
 }
-"""Names the first test of each kind."""
+"""Kind -> its first test."""
 
 some = examples(60)
 
@@ -30,7 +30,7 @@ some = examples(60)
 # Averaging
 
 
-def test_avg_is_the_mean_over_events_and_vote_over_those_that_moved_nothing():
+def test_avg_is_the_mean_over_all_events_and_vote_over_passive_ones():
     stream = seeded(8, 150)
     base = make("pa1:C=0.3")
     y, state = labels(base, stream), base.init(SMALL)
@@ -54,12 +54,12 @@ def test_avg_is_the_mean_over_events_and_vote_over_those_that_moved_nothing():
             if np.array_equal(weights(state), before):
                 kept["vote"].append(before)
     assert 0 < len(kept["vote"]) < len(kept["avg"])
-    for averaged in states.values():  # learning goes on from the current weights, whatever answers
+    for averaged in states.values():  # learning uses the current weights, not the mean
         assert weights(averaged).tobytes() == weights(state).tobytes()
 
 
 def test_the_mean_of_weights_that_shrink_fast_counts_every_event():
-    """A rate at which the sum of all scales so far soon dwarfs the present one."""
+    """The rate is so high that the sum of all scales soon dwarfs the present scale."""
     learner, current = make({"kind": "averaged", "base": FOLDING}), make(FOLDING)
     state, plain = learner.init(3), current.init(3)
     kept = []
@@ -76,7 +76,7 @@ def test_the_mean_of_weights_that_shrink_fast_counts_every_event():
 
 
 @looped("base", ["pa1", "perceptron", "sgd-log", "averaged:base=pa"])
-def test_the_first_event_of_a_class_is_an_error(base):
+def test_the_first_event_of_a_class_counts_as_an_error(base):
     learner = make({"kind": "one_vs_rest", "max_classes": CLASSES, "base": base})
     stream = seeded(9, 120)
     state = learner.init(SMALL)
@@ -92,7 +92,7 @@ def test_the_first_event_of_a_class_is_an_error(base):
     assert predict_labels(scores[:1]).tolist() == [-1]
 
 
-def test_one_vs_rest_answers_as_binary_learners_of_one_class_each():
+def test_one_vs_rest_equals_a_binary_learner_per_class():
     stream = seeded(10, 100)
     learner = make({"kind": "one_vs_rest", "max_classes": CLASSES, "base": "pa1"})
     scores = learner.learn(learner.init(SMALL), stream.X, stream.classes.astype(float))
@@ -120,7 +120,7 @@ def test_the_first_class_wins_a_tie():
 
 
 class Passing:
-    """Scaled values as the base gets them."""
+    """A learner that records the scaled values it gets from the composition."""
 
     def __init__(self, center):
         self.learner = make({"kind": "scaled", "center": center, "base": "pa"})
@@ -144,12 +144,13 @@ def test_no_centred_value_is_beyond_its_bound(column):
     scaler = Passing(center=True)
     for k, x in enumerate(column, start=1):
         values = scaler.values({1: x})
-        # At the bound if all but the last are the same; the deviation is a root of a running sum.
+        # The bound is reached if all but the last are equal; the deviation is a root of a running
+        # sum.
         assert abs(values[1]) <= (k - 1) / math.sqrt(k) * (1 + 1e-9)
 
 
 @looped("center", [True, False])
-def test_the_first_event_and_columns_without_variance_are_0_and_the_bias_is_untouched(center):
+def test_values_without_variance_are_scaled_to_0_and_the_bias_stays_1(center):
     scaler = Passing(center)
     for x in (0.1, 0.1, 0.1, 0.3):
         values = scaler.values({1: x, 2: 7.0})
@@ -161,12 +162,12 @@ def test_the_first_event_and_columns_without_variance_are_0_and_the_bias_is_unto
 @some
 @given(column=COLUMN, center=st.booleans())
 def test_absent_features_count_as_zeros(column, center):
-    """Lazy counting, where a zero is left out, equals eager counting, where it is written."""
+    """Lazy counting, which leaves a zero out, equals eager counting, which writes it."""
     lazy, eager = Passing(center), Passing(center)
     for x in [*column, 1.0]:
         present = {1: x} if x != 0.0 else {}
         lazily, eagerly = lazy.values(present), eager.values({1: x})
-        # Zeros are made up for in one step or in several, whose roundings differ.
+        # Zeros are counted in one step or in several, whose roundings differ.
         assert lazily.get(1, 0.0) == pytest.approx(eagerly[1], rel=1e-9, abs=1e-9)
     k = int(eager.state.events[0])
     assert int(lazy.state.events[0]) == k
@@ -176,7 +177,7 @@ def test_absent_features_count_as_zeros(column, center):
 
 
 @looped("choice", composition_choices("scaled"), ids=str)
-def test_an_event_is_counted_once_whatever_its_importance(choice):
+def test_scaling_counts_an_event_once_whatever_its_importance(choice):
     rows = seeded(11, 30)
     learner = make({**choice, "base": "pa"})
     heavy, light = learner.init(SMALL), learner.init(SMALL)

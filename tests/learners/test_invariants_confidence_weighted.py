@@ -30,11 +30,11 @@ from tests.learners.streams import SMALL, SPARSE, labels, seeded
 from tests.looped import looped
 
 INVARIANTS = {
-    "arow": "test_arow_is_the_full_covariance_where_that_is_diagonal",
+    "arow": "test_arow_equals_the_full_covariance_where_that_is_diagonal",
     "scw1": "test_scw1_ends_on_the_margin_it_wants_unless_capped",
     "scw2": "test_scw2_takes_the_step_that_solves_the_papers_equation",
 }
-"""Names the first test of each kind."""
+"""Kind -> its first test."""
 
 some = examples(60)
 
@@ -71,8 +71,10 @@ def test_variances_stay_positive_and_only_shrink(kind, seed, dim):
 @with_variances
 @some
 @given(row=FEATURES, y=LABEL, c=IMPORTANCE, value=PARAMETER, history=HISTORY)
-def test_importance_multiplies_what_the_rule_has_for_it(kind, row, y, c, value, history):
-    """`1/r` and C; so an event of importance c is one of importance 1 under another parameter."""
+def test_importance_multiplies_the_parameter_of_the_rule(kind, row, y, c, value, history):
+    """The parameter is `1/r` or C; an event of importance c equals one of importance 1 under
+    another parameter.
+    """
     name = "r" if kind == "arow" else "C"
     learner = make({"kind": kind, name: value})
     other = make({"kind": kind, name: value / c if kind == "arow" else value * c})
@@ -88,7 +90,7 @@ def test_importance_multiplies_what_the_rule_has_for_it(kind, row, y, c, value, 
 def test_a_row_without_variance_changes_nothing(kind):
     learner = make(kind)
     state = learner.init(3)
-    state.w.v[:] = 2.0  # so that the label is missed, by as little as there is
+    state.w.v[:] = 2.0  # so that the label is missed by the smallest amount
     before = state_digest(state)
     for row in ({}, {1: 0.0, 2: -0.0}, {1: 1e-170}, {2: 5e-324}):
         learner.learn(state, one(row, bias=False), np.array([-1.0]))
@@ -98,7 +100,7 @@ def test_a_row_without_variance_changes_nothing(kind):
 @with_variances
 @looped("x", [1e-40, 1e-20, 1e20, 1e40])
 @looped("bias", [True, False])
-def test_any_unit_is_learned_in_one_event_if_the_step_may_be_long(kind, x, bias):
+def test_one_event_suffices_in_any_unit_if_the_step_may_be_long(kind, x, bias):
     learner = make(
         {"kind": kind, "r": 1e-9 * min(1.0, x * x)} if kind == "arow" else {"kind": kind, "C": 1e90}
     )
@@ -146,7 +148,7 @@ def m_is_clear(margin):
     events=st.lists(st.tuples(st.integers(0, 3), st.floats(-5, 5), LABEL, IMPORTANCE), max_size=25),
     r=st.sampled_from([0.1, 1.0, 7.0]),
 )
-def test_arow_is_the_full_covariance_where_that_is_diagonal(events, r):
+def test_arow_equals_the_full_covariance_where_that_is_diagonal(events, r):
     """Rows of one feature keep the paper's covariance matrix diagonal, so nothing is lost."""
     learner = make({"kind": "arow", "r": r})
     state = learner.init(4)
@@ -154,8 +156,8 @@ def test_arow_is_the_full_covariance_where_that_is_diagonal(events, r):
     for slot, value, y, c in events:
         x = value * np.eye(4)[slot]
         score = learner.learn(state, one({slot: value}, c, bias=False), np.array([y]))[0]
-        # The learner keeps 1/σ, the paper σ: up to 25 roundings each. At a margin of 1 itself they
-        # decide; the loss and with it the step is then nothing, but the variance shrinks.
+        # The learner keeps 1/σ, the paper σ: up to 25 roundings each. They decide at a margin of
+        # exactly 1, where the loss and the step are 0, but the variance shrinks.
         assume(m_is_clear(y * (mu @ x)))
         assert score == pytest.approx(mu @ x, rel=1e-9, abs=1e-12)
         if y * (mu @ x) < 1:
@@ -170,8 +172,8 @@ def test_arow_is_the_full_covariance_where_that_is_diagonal(events, r):
 
 @some
 @given(row=FEATURES, y=LABEL, r=PARAMETER, c=IMPORTANCE, history=HISTORY)
-def test_arow_ends_where_its_objective_is_least(row, y, r, c, history):
-    """½Σ(w − w_t)²/σ + c/(2r)·(1 − y·w·x)²: the gradient vanishes. And 1/σ gains c·x²/r."""
+def test_arow_minimises_its_objective(row, y, r, c, history):
+    """At ½Σ(w − w_t)²/σ + c/(2r)·(1 − y·w·x)² the gradient vanishes, and 1/σ gains c·x²/r."""
     learner = make({"kind": "arow", "r": r})
     state = after(learner, history)
     w, sigma, x = weights(state), variances(state), dense(row)
@@ -182,7 +184,7 @@ def test_arow_ends_where_its_objective_is_least(row, y, r, c, history):
         assert np.array_equal(variances(state), sigma)
         return
     gradient = (moved - w) / sigma - c / r * (1 - y * (moved @ x)) * y * x
-    # Zero but for the rounding of w, divided by σ, and that of w·x, multiplied by c/r·x.
+    # Zero except for the rounding of w, divided by σ, and of w·x, multiplied by c/r·x.
     assert np.allclose(
         gradient, 0, atol=1e-9 * (1 + abs(m)) * (1 + c / r) * np.abs(x).max() / sigma.min()
     )
@@ -193,7 +195,7 @@ def test_arow_ends_where_its_objective_is_least(row, y, r, c, history):
 
 
 def step_of(state, learner, row, y, c):
-    """One event of SCW: m, v and k from before it, and the weights after."""
+    """Return m, v and k from before one event of SCW, and the weights after it."""
     w, sigma, x = weights(state), variances(state), dense(row)
     m = y * learner.learn(state, one(row, c), np.array([y]))[0]
     k = y * (weights(state)[BIAS] - w[BIAS]) / sigma[BIAS]
@@ -205,7 +207,7 @@ def root_u(k, v, phi):
 
 
 def numeric_step(m, v, n, phi):
-    """The k ≥ 0 with `m + k·n = φ·√u(k)`, by bisection: the difference falls in k."""
+    """Return the k ≥ 0 with `m + k·n = φ·√u(k)`, by bisection: the difference falls in k."""
     low, high = 0.0, 1.0
     while phi * root_u(high, v, phi) > m + high * n:
         high *= 2
@@ -261,9 +263,9 @@ def test_scw1_takes_the_step_that_solves_the_papers_equation(row, y, eta, C, c, 
     if m < phi * math.sqrt(v):
         wanted = numeric_step(m, v, v, phi)
         # The step is a difference of weights over a variance, and a bisection ends beside the root;
-        # where m is about the margin, the step is about 0 whatever rounding decides.
+        # where m is near the margin, the step is near 0 whatever rounding decides.
         assert k == pytest.approx(min(c * C, wanted), rel=1e-7, abs=1e-9)
-        # The margin is met with the variance of the full covariance, which is the smaller one.
+        # The margin is met with the variance of the full covariance, which is smaller.
         if wanted < c * C:
             assert y * (weights(state) @ x) == pytest.approx(
                 phi * root_u(wanted, v, phi), rel=1e-7, abs=1e-9
@@ -276,7 +278,7 @@ def test_scw1_takes_the_step_that_solves_the_papers_equation(row, y, eta, C, c, 
 @some
 @given(row=FEATURES, y=LABEL, eta=PROBABILITY, C=PARAMETER, c=IMPORTANCE, history=HISTORY)
 def test_scw2_takes_the_step_that_solves_the_papers_equation(row, y, eta, C, c, history):
-    """What is missing to the margin is k/(2C): the price of a squared loss."""
+    """The distance to the margin is k/(2C), the price of a squared loss."""
     learner, phi = make({"kind": "scw2", "eta": eta, "C": C}), NormalDist().inv_cdf(eta)
     state = after(learner, history)
     m, v, k, x = step_of(state, learner, row, y, c)
@@ -291,7 +293,7 @@ def test_scw2_takes_the_step_that_solves_the_papers_equation(row, y, eta, C, c, 
 
 
 @looped("kind", ["scw1", "scw2"])
-def test_a_price_of_nothing_is_no_update(kind):
+def test_an_event_with_a_vanishing_price_is_no_update(kind):
     learner = make({"kind": kind, "C": 1e-300})
     state = learner.init(3)
     before = state_digest(state)
@@ -300,7 +302,7 @@ def test_a_price_of_nothing_is_no_update(kind):
 
 
 @looped("kind", ["scw1", "scw2"])
-def test_the_nearer_the_probability_to_1_the_wider_the_margin(kind):
+def test_a_probability_nearer_to_1_gives_a_wider_margin(kind):
     margins = []
     for eta in (0.500001, 0.6, 0.9, 0.99, 0.999999):
         learner = make({"kind": kind, "eta": eta, "C": 1e6})

@@ -62,7 +62,7 @@ def test_svm_dual_climbs_to_the_support_vector_machine(seed, C):
 
 @looped("C", [0.01, 1.0, 100.0])
 @looped("J", [1.0, 3.0])
-def test_svm_dual_in_one_pass_is_pa1(C, J):
+def test_svm_dual_in_one_pass_equals_pa1(C, J):
     stream = seeded(12, 300)
     dual, pa1 = (
         make({"kind": "svm-dual", "eta": "auto", "C": C, "J": J}),
@@ -95,7 +95,7 @@ def test_svm_dual_moves_the_dual_variable_and_the_weights_together(row, y, eta, 
     before = weights(state)
     s = learner.learn(state, one(row, c), np.array([y]), Memory(duals))[0]
     wanted = np.clip(a * c * C + eta * (1 - y * s), 0, c * C)
-    # The same operations; the step is told from weights that may be larger than it.
+    # The same operations; the step is computed from weights that may be larger than it.
     assert duals[0] == pytest.approx(wanted, rel=1e-12, abs=1e-12)
     step = weights(state) - before
     assert np.allclose(
@@ -112,7 +112,7 @@ def test_a_dual_variable_beyond_the_safe_range_is_dropped_with_its_step():
     assert not state.w.v.any()
 
 
-def test_svm_dual_in_passes_equals_any_cut_of_them():
+def test_svm_dual_gives_the_same_bits_for_any_cut_of_its_passes():
     x, y = noisy(8, rows=40)
     learner = make("svm-dual:eta=0.1")
     whole, pieces = learner.init(6), learner.init(6)

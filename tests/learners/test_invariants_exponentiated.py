@@ -19,11 +19,11 @@ from tests.looped import looped
 
 INVARIANTS = {
     "winnow-exp": "test_winnow_exp_keeps_its_mistake_bound",
-    "winnow-norm": "test_winnow_norm_gives_the_labels_of_winnow_exp_for_ever",
+    "winnow-norm": "test_winnow_norm_always_gives_the_labels_of_winnow_exp",
     "lm-winnow": "test_lm_winnow_climbs_its_dual_objective_up_to_the_margin",
     "lm-winnow-norm": "test_lm_winnow_norm_climbs_its_dual_objective_up_to_the_margin",
 }
-"""Names the first test of each kind."""
+"""Kind -> its first test."""
 
 some = examples(60)
 
@@ -33,8 +33,8 @@ EXPONENT = ["winnow-exp", "winnow-norm", "lm-winnow", "lm-winnow-norm"]
 
 
 def separable(seed, rows=2000, dim=30, relevant=3, margin=0.3):
-    """Rows of ±1 and 0, with a sparse target that separates them by a margin; the bias is in slot
-    0.
+    """Return rows of ±1 and 0, with a sparse target that separates them by a margin; the bias is in
+    slot 0.
     """
     rng = np.random.default_rng(seed)
     target = np.zeros(dim)
@@ -69,12 +69,13 @@ def test_winnow_exp_keeps_its_mistake_bound(kind, seed):
     history=HISTORY,
     eta=st.sampled_from([0.01, 0.3]),
 )
-def test_winnow_exp_multiplies_by_exponentials_on_a_mistake_only(row, y, c, history, eta):
+def test_winnow_exp_multiplies_by_exponentials_only_on_a_mistake(row, y, c, history, eta):
     """The form of the paper, computed directly: w *= exp(η·x·y) over [x, −x]."""
     learner = make({"kind": "winnow-exp", "eta": eta})
     state = after(learner, history)
     positive, negative, x = 0.01 * np.exp(state.h), 0.01 * np.exp(-state.h), dense(row)
-    # The rule keeps h and takes 2μ·sinh(h): near 0 the difference here loses digits of 0.01.
+    # The rule keeps h and takes 2μ·sinh(h): near 0 the difference computed here loses digits of
+    # 0.01.
     assert np.allclose(weights(state), positive - negative, rtol=1e-9, atol=1e-13)
     before = state_digest(state)
     if y * learn(learner, state, row, y, c) > 0:
@@ -86,8 +87,10 @@ def test_winnow_exp_multiplies_by_exponentials_on_a_mistake_only(row, y, c, hist
 
 
 @looped(("scale", "seed"), [(1.0, 0), (1.0, 1), (30.0, 2), (1e3, 3), (1e40, 4)])
-def test_winnow_norm_gives_the_labels_of_winnow_exp_for_ever(scale, seed):
-    """Also where weights go from one end of their range to the other at every mistake."""
+def test_winnow_norm_always_gives_the_labels_of_winnow_exp(scale, seed):
+    """This holds even where weights go from one end of their range to the other at
+    every mistake.
+    """
     stream = seeded(seed, 1500)
     X = stream.X._replace(values=np.where(stream.X.indices == BIAS, 1.0, scale * stream.X.values))
     y = labels(make("winnow-exp"), stream)
@@ -104,19 +107,20 @@ def test_winnow_norm_gives_the_labels_of_winnow_exp_for_ever(scale, seed):
     kind=st.sampled_from(["winnow-norm", "lm-winnow-norm"]),
     rows=st.lists(st.tuples(SIGNED, LABEL, st.sampled_from([1.0, 100.0, 1e6, 1e40])), max_size=30),
 )
-def test_normalised_weights_always_sum_to_the_same(kind, rows):
+def test_normalised_weights_keep_their_sum(kind, rows):
     learner = make({"kind": kind, "W": 3.0, "eta": 5.0})
     state = learner.init(SMALL)
     for row, y, c in rows:
         learn(learner, state, row, y, c)
         halves = state.w.scale[0] * np.cosh(state.h)
-        # Their sum is kept over at most 30 events, each with a rounding, and summed afresh here.
+        # The learner updates the sum over at most 30 events, each with a rounding; the test sums
+        # all weights.
         assert halves.sum() == pytest.approx(3.0, rel=1e-9)
         assert (np.abs(weights(state)) <= 3.0 * (1 + 1e-9)).all()
         assert state.held.sum() == SMALL
 
 
-def test_huge_weights_that_come_back_leave_no_trace_in_the_sum():
+def test_huge_weights_that_shrink_again_leave_no_error_in_the_sum():
     learner = make("winnow-norm:eta=1")
     state = learner.init(SMALL)
     for k, y in enumerate((1.0, -1.0) * 5):
@@ -126,7 +130,7 @@ def test_huge_weights_that_come_back_leave_no_trace_in_the_sum():
     assert state.Z.sum() == pytest.approx(SMALL, rel=1e-12)
 
 
-def test_the_sum_of_the_weights_is_taken_afresh_now_and_then():
+def test_the_sum_of_the_weights_is_recomputed_regularly():
     learner = make("winnow-norm")
     state = learner.init(SMALL)
     state.moves[0], state.Z[0] = RENEW - 2, 1e5
@@ -140,7 +144,7 @@ def test_the_sum_of_the_weights_is_taken_afresh_now_and_then():
         assert (state.Z.sum() == pytest.approx(np.cosh(state.h).sum())) == wanted
 
 
-def test_the_sum_is_by_default_what_the_weights_sum_to_without_normalising():
+def test_the_default_sum_is_that_of_the_unnormalised_weights():
     learner, plain = make("winnow-norm:mu=0.3"), make("winnow-exp:mu=0.3")
     assert learner.weight_sum(50) == pytest.approx(2 * 50 * 0.3)
     assert (
@@ -151,7 +155,7 @@ def test_the_sum_is_by_default_what_the_weights_sum_to_without_normalising():
 
 
 @looped("kind", EXPONENT)
-def test_exponents_are_cut_and_come_back(kind):
+def test_exponents_are_clipped_and_can_return(kind):
     learner = make(
         {"kind": kind, "eta": 1.0}
         if kind.startswith("winnow")
@@ -170,7 +174,7 @@ def test_exponents_are_cut_and_come_back(kind):
 @looped("eta", [0.01, 3.0])
 def test_the_mean_of_normalised_weights_counts_every_event(kind, eta):
     """With a large step the scale moves by many digits: the clock of averaging must not lose the
-    small ones.
+    small scales.
     """
     current = make({"kind": kind, "eta": eta, "W": 3.0})
     learner = make({"kind": "averaged", "base": current})
@@ -190,8 +194,8 @@ def test_the_mean_of_normalised_weights_counts_every_event(kind, eta):
 
 
 def climb(learner, rows, x, y, dual, passes):
-    """Learn the rows again and again with their dual variables kept: the objective never falls;
-    returns the margins.
+    """Learn the rows repeatedly with their dual variables kept; check that the objective never
+    falls, and return the margins.
     """
     duals, state = np.zeros(rows.size), learner.init(x.shape[1])
     best = dual(duals, x, y)
@@ -212,8 +216,8 @@ def climb(learner, rows, x, y, dual, passes):
 
 @looped("C", [1e3, 0.5])
 def test_lm_winnow_climbs_its_dual_objective_up_to_the_margin(C):
-    """Σa − Σ μ(e^h + e^−h), h = Σ a·y·x: separable rows end at a margin of 1 or more, if C lets
-    them.
+    """Σa − Σ μ(e^h + e^−h), h = Σ a·y·x: separable rows end at a margin of at least 1,
+    if C allows.
     """
     rows, x, y, _ = separable(5, rows=60, dim=12)
     rows = rows._replace(weights=np.where(np.arange(y.size) % 3 == 0, 2.0, 1.0))
@@ -239,7 +243,7 @@ def test_lm_winnow_norm_climbs_its_dual_objective_up_to_the_margin(C):
 
 @some
 @given(row=SIGNED, y=LABEL, kind=st.sampled_from(["lm-winnow", "lm-winnow-norm"]), history=HISTORY)
-def test_in_one_pass_the_large_margin_rules_move_below_the_margin_only(row, y, kind, history):
+def test_the_large_margin_rules_in_one_pass_move_only_below_the_margin(row, y, kind, history):
     learner = make(kind)
     state = after(learner, history)
     before, h, x = state_digest(state), state.h.copy(), dense(row)
@@ -255,7 +259,7 @@ def test_in_one_pass_the_large_margin_rules_move_below_the_margin_only(row, y, k
 
 
 @looped("kind", EXPONENT)
-def test_zero_rows_and_a_single_class_do_no_harm(kind):
+def test_zero_rows_and_a_single_class_are_harmless(kind):
     learner = make(kind)
     state = learner.init(3)
     zero = Batch.from_rows([([], []), ([1], [0.0])])

@@ -45,7 +45,7 @@ gradient_events = given(**EVENT)
 
 
 def parameters(state):
-    """b, w, α, β in one vector, of those that the variant has."""
+    """Return b, w, α, β in one vector, as far as the variant has them."""
     return np.concatenate([current(state.w), current(state.alpha)[1:], current(state.beta)[1:]])
 
 
@@ -54,7 +54,7 @@ def sigma(s):
 
 
 def score(kind, p, x, absent):
-    """Eq. 5, 14, 19, 24, of the parameters as one vector."""
+    """Return the score of eq. 5, 14, 19 or 24, from the parameters in one vector."""
     b, x = p[0], x[1:]
     part = (x != 0) | (absent == "zero")
     arrays = np.split(p[1:], (p.size - 1) // x.size)
@@ -120,8 +120,8 @@ def test_fs3_steps_down_the_gradient(row, y, c, eta0, history, absent):
 
 @every_absent
 def test_fs3_is_logistic_regression_with_a_switch_for_every_feature(absent):
-    """α·x + β per feature is α on the feature and β on a second one that says that it
-    takes part.
+    """In α·x + β, α is the weight of the feature, and β that of a second feature that is 1 where
+    the feature takes part.
     """
     stream = seeded(3, 80)
     fs3, log = make({"kind": "fs3", "absent": absent}), make("sgd-log")
@@ -141,13 +141,13 @@ def test_fs3_is_logistic_regression_with_a_switch_for_every_feature(absent):
     assert np.allclose(parameters(state), current(twin.w), rtol=1e-9, atol=1e-9)
 
 
-def test_they_start_where_a_first_step_can_move_something():
+def test_each_variant_starts_where_a_first_step_can_move_it():
     starts = {kind: make({"kind": kind, "absent": "skip"}).init(3) for kind in KINDS}
     w, alpha = (
         {kind: s.w.v.tolist() for kind, s in starts.items()},
         {k: s.alpha.v.tolist() for k, s in starts.items()},
     )
-    # The w of FS-3 is b alone.
+    # The w of FS-3 holds only b.
     assert w == {"fs": [0.0] * 3, "fs1": [0.0] * 3, "fs2": [0.0] * 3, "fs3": [0.0]}
     assert alpha == {"fs": [1.0] * 3, "fs1": [], "fs2": [1.0] * 3, "fs3": [0.0] * 3}
     assert all(state.beta.v.tolist() == [0.0] * 3 for state in starts.values())
@@ -155,7 +155,7 @@ def test_they_start_where_a_first_step_can_move_something():
 
 @every_kind
 @every_absent
-def test_only_features_that_take_part_move(kind, absent):
+def test_only_participating_features_move(kind, absent):
     learner = make({"kind": kind, "absent": absent})
     state = after(learner, 20)
     moved = {}
@@ -165,7 +165,7 @@ def test_only_features_that_take_part_move(kind, absent):
     for name, before in moved.items():
         part = {BIAS, 2} if absent == "skip" else set(range(SMALL))
         if name == "alpha":
-            part &= {2}  # its gradient has the factor x
+            part &= {2}  # the gradient has the factor x
         elif name == "beta":
             part -= {BIAS}
         changed = set(np.flatnonzero(current(getattr(state, name)) != before).tolist())
@@ -173,7 +173,7 @@ def test_only_features_that_take_part_move(kind, absent):
 
 
 @every_kind
-def test_a_zero_is_an_absent_feature_however_it_is_written(kind):
+def test_a_written_zero_equals_an_absent_feature(kind):
     for absent in ("zero", "skip"):
         learner = make({"kind": kind, "absent": absent})
         written, left_out = after(learner, 20), after(learner, 20)
@@ -184,7 +184,9 @@ def test_a_zero_is_an_absent_feature_however_it_is_written(kind):
 
 @every_kind
 def test_each_array_shrinks_by_its_own_factor_and_b_not_at_all(kind):
-    """Rows of the bias alone, whose label is near certain: what moves is shrinking."""
+    """The rows have only the bias, and their label is nearly certain: only the shrinking moves
+    parameters.
+    """
     weights = {"lam": 3.0, "mu": 2.0, "nu": 1.0}
     fields = set(type(make(kind)).model_fields)
     assert set(weights) & fields == {"fs1": {"lam", "nu"}, "fs3": {"mu", "nu"}}.get(
@@ -215,8 +217,8 @@ def test_each_array_shrinks_by_its_own_factor_and_b_not_at_all(kind):
 
 
 @every_kind
-def test_shrinking_by_orders_of_magnitude_is_folded_away(kind):
-    """Factors of a tenth and less, and 0 at first; the mean of all parameters goes on."""
+def test_shrinking_by_orders_of_magnitude_keeps_the_mean_exact(kind):
+    """The factors are at most a tenth, and 0 at first; the mean of all parameters continues."""
     fields = {
         field: 4900.0 for field in ("lam", "mu", "nu") if field in type(make(kind)).model_fields
     }
@@ -249,7 +251,7 @@ def test_shrinking_by_orders_of_magnitude_is_folded_away(kind):
         ("fs3", {"beta": 0.99e100}, 0.01, "beta"),
     ],
 )
-def test_an_update_that_one_array_cannot_take_is_dropped_in_all(
+def test_an_update_beyond_the_range_of_one_array_is_dropped_in_all(
     kind, parameters_of_slot_2, x, leaves
 ):
     learner = make({"kind": kind, "absent": "skip", "eta0": 5e99})
@@ -296,7 +298,7 @@ class Layout:
 
 
 @every_kind
-def test_absent_is_settled_by_the_features(kind):
+def test_the_features_resolve_absent(kind):
     learner = make({"kind": "one_vs_rest", "base": {"kind": "averaged", "base": kind}})
     assert learner.bind(Layout(dense=True)).base.base.absent == "zero"
     assert learner.bind(Layout(dense=False)).base.base.absent == "skip"
@@ -313,7 +315,7 @@ def test_absent_is_settled_by_the_features(kind):
 
 
 @every_kind
-def test_feature_selection_makes_no_sense_over_scales(kind):
+def test_feature_selection_over_scales_is_refused(kind):
     for selector in ("prune", "efs"):
         with pytest.raises(ValueError, match=f"{selector} makes no sense over {kind}"):
             make({"kind": "selected", "selector": selector, "base": kind})

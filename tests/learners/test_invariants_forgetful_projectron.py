@@ -1,4 +1,6 @@
-"""The forgetful projectron forgets its oldest row, and keeps what the younger rows can express."""
+"""The forgetful projectron forgets its oldest row, and keeps the part of it that the younger rows
+can express.
+"""
 
 import math
 
@@ -19,7 +21,7 @@ from learners.registry import make
 from tests.examples import examples
 from tests.learners.projectrons import (
     coefficients,
-    compared,
+    compare_to_stored,
     dense,
     factor,
     gram,
@@ -31,21 +33,19 @@ from tests.learners.projectrons import (
 from tests.learners.stored_sets import stored_rows
 from tests.learners.streams import SMALL
 
-INVARIANTS = {
-    "forgetful-projectron": "test_the_oldest_row_leaves_as_if_it_had_never_been_in_the_inverse"
-}
+INVARIANTS = {"forgetful-projectron": "test_a_forgotten_row_leaves_no_trace_in_the_inverse"}
 
 some = examples(60)
 
 
 def definite(seed, n):
-    """A Gram matrix of rows of different lengths."""
+    """Return a Gram matrix of rows of different lengths."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(n, n)) * 10.0 ** rng.uniform(-2, 2, n)[:, None]
     return rows @ rows.T
 
 
-def grown(K):
+def grow_inverse(K):
     n = len(K)
     inverse, d = fresh_inverse(n), np.empty(n)
     for r in range(n):
@@ -56,25 +56,25 @@ def grown(K):
 
 @some
 @given(seed=seeds, n=st.integers(2, 12), data=st.data())
-def test_the_oldest_row_leaves_as_if_it_had_never_been_in_the_inverse(seed, n, data):
-    """And so does any other: the factor is that of a fresh inverse, δ and the projection are those
-    of a solver.
+def test_a_forgotten_row_leaves_no_trace_in_the_inverse(seed, n, data):
+    """This holds for the oldest and any other row: the factor is that of a fresh inverse; δ and the
+    projection are those of a solver.
     """
     r = data.draw(st.one_of(st.just(0), st.integers(0, n - 1)))
     K = definite(seed, n)
     rest = [i for i in range(n) if i != r]
-    inverse, d = grown(K), np.empty(n)
+    inverse, d = grow_inverse(K), np.empty(n)
     scale = np.sqrt(np.diag(K))
     away = distance(inverse, n, r)
     delta = shrink(inverse, n, r, d)
     wanted = np.linalg.solve(K[np.ix_(rest, rest)], K[rest, r])
-    # Neither of the two is truer than the condition of the matrix allows.
+    # Neither is more exact than the condition of the matrix allows.
     conditions = np.linalg.cond(K / scale / scale[:, None])
     assert delta == pytest.approx(math.sqrt(K[r, r] - K[rest, r] @ wanted), rel=1e-13 * conditions)
     assert away == pytest.approx(delta, rel=1e-13 * conditions)
     close = 1e-13 * conditions * n
     assert np.abs((d[: n - 1] - wanted) * scale[rest] / scale[r]).max() <= close
-    fresh = grown(K[np.ix_(rest, rest)])
+    fresh = grow_inverse(K[np.ix_(rest, rest)])
     off = factor(inverse, n - 1) - factor(fresh, n - 1)
     assert (
         np.abs(off * scale[rest]).max() <= close * np.abs(factor(fresh, n - 1) * scale[rest]).max()
@@ -85,9 +85,9 @@ def test_the_oldest_row_leaves_as_if_it_had_never_been_in_the_inverse(seed, n, d
 
 @some
 @given(K=kernels, seed=seeds, eta=st.sampled_from([0.0, 0.3]), budget=st.integers(1, 9))
-def test_forgetting_keeps_what_the_younger_rows_can_express(K, seed, eta, budget):
-    """The newcomer is stored and only the oldest ever leaves; no younger row's score changes by
-    that.
+def test_forgetting_changes_no_score_of_a_younger_row(K, seed, eta, budget):
+    """The newcomer is stored, and only the oldest row ever leaves; the younger rows' scores stay
+    the same.
     """
     model = make(
         {"kind": "forgetful-projectron", "budget": budget, "eta": eta, "width": SMALL, "gamma": 1.0}
@@ -98,7 +98,7 @@ def test_forgetting_keeps_what_the_younger_rows_can_express(K, seed, eta, budget
     for x, label in zip(X, y, strict=True):
         before = stored_rows(state.support)
         scores, rebuilt = model.scores(state, before), state.inverse.rebuilt[0]
-        k = compared(model, state, one(x))[:, 0]
+        k = compare_to_stored(model, state, one(x))[:, 0]
         said = model.learn(state, one(x), np.array([label]))[0]
         after = dense(stored_rows(state.support)).tolist()
         if label * said > 0 or state.inverse.rebuilt[0] > rebuilt:
@@ -113,5 +113,5 @@ def test_forgetting_keeps_what_the_younger_rows_can_express(K, seed, eta, budget
                 max(1.0, model.norm(state))
                 * np.abs(coefficients(state) * np.sqrt(state.inverse.own[: len(after)])).max()
             )
-            # The projection on the younger rows is true to the inverse's PRECISION.
+            # The projection onto the younger rows is exact to the inverse's PRECISION.
             assert (np.abs(now - wanted) <= 1e-6 * lengths * size).all()

@@ -1,5 +1,5 @@
-"""What the forgetrons promise. McKenna, section 3.2.1 (Dekel et al.). The table names the first of
-each kind.
+"""The promises of the forgetrons. McKenna, section 3.2.1 (Dekel et al.). The table names the first
+test of each kind.
 """
 
 import math
@@ -25,8 +25,8 @@ from tests.looped import looped
 
 INVARIANTS = {
     "forgetron": "test_forgetron_keeps_f_within_its_ball_before_a_drop",
-    "forgetron-tuned": "test_tuned_shrinks_no_more_than_the_damage_of_the_oldest_needs",
-    "forgetron-greedy": "test_a_greedy_drop_is_of_least_damage_and_cheap_or_is_the_tuned_one",
+    "forgetron-tuned": "test_tuned_shrinks_only_as_far_as_the_damage_of_the_oldest_needs",
+    "forgetron-greedy": "test_greedy_drops_the_least_damaging_row_or_else_as_tuned_does",
 }
 
 some = examples(12)
@@ -52,7 +52,7 @@ KERNEL = st.sampled_from(KERNELS)
 
 
 def stream(seed, rows=ROWS, noise=0.2, trees=True):
-    """Rows of which most have a label that can be learned, all with different x·x, some with the
+    """Return rows, most with a label that can be learned, all with different x·x, some with the
     trees of `texts`.
     """
     rng = np.random.default_rng(seed)
@@ -66,7 +66,7 @@ def stream(seed, rows=ROWS, noise=0.2, trees=True):
 
 
 def gram(learner, X, dim=DIM):
-    """K of all pairs of rows."""
+    """Return K of all pairs of rows."""
     K, entries = learner.function(), X.indices.size
     support = fresh_support(dim, X.size, entries, X.trees.productions.size)
     for t in range(X.size):
@@ -80,7 +80,7 @@ def gram(learner, X, dim=DIM):
 
 
 class Mistake(NamedTuple):
-    """An event that moved: f as coefficients by row of the stream, oldest first."""
+    """One mistake; f before and after it as coefficients by row of the stream, oldest first."""
 
     t: int
     y: float
@@ -89,11 +89,11 @@ class Mistake(NamedTuple):
     state: object
 
     def phi(self):
-        """What the newcomer's σ = 1 has become."""
+        """Return the factor by which the newcomer's σ = 1 was shrunk."""
         return abs(self.after[self.t])
 
     def extended(self):
-        """f′."""
+        """Return f′."""
         return self.before | {self.t: self.y}
 
     def gone(self):
@@ -125,8 +125,8 @@ def norm(G, f):
     return math.sqrt(max(0.0, a @ G[np.ix_(rows, rows)] @ a))
 
 
-def shrunk(mistake):
-    """That everything that is kept was multiplied by the same φ, with a rounding of each."""
+def is_shrunk_evenly(mistake):
+    """Whether all kept coefficients were multiplied by the same φ, with a rounding of each."""
     extended, phi = mistake.extended(), mistake.phi()
     return all(a == pytest.approx(phi * extended[i], rel=1e-12) for i, a in mistake.after.items())
 
@@ -134,8 +134,8 @@ def shrunk(mistake):
 @some
 @given(seed=SEED, budget=BUDGET, kernel=KERNEL)
 def test_forgetron_keeps_f_within_its_ball_before_a_drop(seed, budget, kernel):
-    """With every positive definite kernel, also where K(x, x) > 1; and after it f is longer by no
-    more than the row.
+    """This holds for every positive definite kernel, even where K(x, x) > 1; after the drop f is
+    longer by at most the row.
     """
     learner = make({"kind": "forgetron", "budget": budget, **WIDE, **kernel})
     X, y = stream(seed)
@@ -144,13 +144,13 @@ def test_forgetron_keeps_f_within_its_ball_before_a_drop(seed, budget, kernel):
         math.sqrt((budget + 1) / math.log(budget + 1)) / 4,
         (budget + 1) ** (-1 / (2 * (budget + 1))),
     )
-    # ‖f‖ is kept by the learner from mistake to mistake, and is here a·G·a anew: up to 160 sums of
-    # 84² terms in another order, far below 1e-9 of it, which is at least a coefficient's square.
+    # The learner updates ‖f‖ from mistake to mistake; here it is a·G·a: up to 160 sums of 84² terms
+    # in another order, far below 1e-9 of it, which is at least a coefficient's square.
     for mistake in mistakes(learner, X, y):
         length = norm(G, mistake.extended())
         assert mistake.phi() * length <= U * (1 + 1e-9)
         assert mistake.phi() == pytest.approx(min(steady, U / length), rel=1e-9)
-        assert shrunk(mistake)
+        assert is_shrunk_evenly(mistake)
         assert mistake.gone() == list(mistake.before)[:1] * (len(mistake.before) == budget)
         lost = sum(
             mistake.phi() * abs(mistake.before[r]) * math.sqrt(G[r, r]) for r in mistake.gone()
@@ -161,7 +161,7 @@ def test_forgetron_keeps_f_within_its_ball_before_a_drop(seed, budget, kernel):
 
 
 def damages(G, mistake, phi):
-    """Ψ(φσ, φμ) of every stored row."""
+    """Return Ψ(φσ, φμ) of every stored row."""
     f = mistake.extended()
     rows, a = list(f), np.array(list(f.values()))
     lam, mu = phi * np.abs(a), phi * np.sign(a) * (G[np.ix_(rows, rows)] @ a)
@@ -170,7 +170,7 @@ def damages(G, mistake, phi):
 
 @some
 @given(seed=SEED, budget=BUDGET, kernel=KERNEL)
-def test_tuned_shrinks_no_more_than_the_damage_of_the_oldest_needs(seed, budget, kernel):
+def test_tuned_shrinks_only_as_far_as_the_damage_of_the_oldest_needs(seed, budget, kernel):
     learner = make({"kind": "forgetron-tuned", "budget": budget, **WIDE, **kernel})
     X, y = stream(seed)
     check_damage(learner, X, y, gram(learner, X), lambda mistake, _: next(iter(mistake.before)))
@@ -178,15 +178,16 @@ def test_tuned_shrinks_no_more_than_the_damage_of_the_oldest_needs(seed, budget,
 
 @some
 @given(seed=SEED, budget=BUDGET, kernel=KERNEL)
-def test_a_greedy_drop_is_of_least_damage_and_cheap_or_is_the_tuned_one(seed, budget, kernel):
+def test_greedy_drops_the_least_damaging_row_or_else_as_tuned_does(seed, budget, kernel):
     learner = make({"kind": "forgetron-greedy", "budget": budget, **WIDE, **kernel})
     X, y = stream(seed)
     G = gram(learner, X)
 
-    def chosen(mistake, gone):
+    def choose(mistake, gone):
         costs = damages(G, mistake, 1.0)
         least = min(costs.values())
-        # Of two rows that cost the same rounding chooses one: values are kept there, summed here.
+        # Of two rows with equal costs rounding chooses one: the learner updates the values, the
+        # test sums them.
         slack = 1e-9 * max(1.0, *map(abs, costs.values()))
         if costs[gone] <= 15 / 32 and costs[gone] <= least + slack:
             assert mistake.phi() == 1.0
@@ -194,29 +195,29 @@ def test_a_greedy_drop_is_of_least_damage_and_cheap_or_is_the_tuned_one(seed, bu
         assert least > 15 / 32 - slack
         return next(iter(mistake.before))
 
-    check_damage(learner, X, y, G, chosen)
+    check_damage(learner, X, y, G, choose)
 
 
-def check_damage(learner, X, y, G, chosen):
-    """Drops do at most 15/32 per mistake; where less would do, nothing is shrunk, and no more than
-    needed.
+def check_damage(learner, X, y, G, choose):
+    """Drops do at most 15/32 of damage per mistake; nothing is shrunk where less would do, and no
+    more than needed.
     """
     Q, M = 0.0, 0
     for mistake in mistakes(learner, X, y):
         M += 1
         most, state = 15 / 32 * M, mistake.state
         assert most - Q > 0.0
-        assert shrunk(mistake)
+        assert is_shrunk_evenly(mistake)
         assert len(mistake.gone()) == (len(mistake.before) == learner.budget)
         if not mistake.gone():
             assert mistake.phi() == 1.0
             continue
         [r] = mistake.gone()
-        assert r == chosen(mistake, r)
+        assert r == choose(mistake, r)
         phi = mistake.phi()
         assert 0.0 < phi <= 1.0
         Q += damages(G, mistake, phi)[r]
-        # 2λ − 2λμ may cancel: it is as true as its terms are large.
+        # 2λ − 2λμ may cancel, so its error is relative to its terms.
         rounding = 1e-9 * max(1.0, most, abs(Q), abs(damages(G, mistake, 1.0)[r]))
         assert state.damage[0] == pytest.approx(Q, abs=rounding)
         assert state.damage[0] <= most
@@ -232,16 +233,16 @@ def check_damage(learner, X, y, G, chosen):
     allowed=st.one_of(st.floats(1e-3, 20.0), st.just(15 / 32)),
 )
 @examples(300)
-def test_the_gentlest_shrinking_is_the_largest_that_is_allowed(sigma, mu, allowed):
+def test_the_shrinking_factor_is_the_largest_allowed(sigma, mu, allowed):
     phi = largest_factor(sigma, sigma * mu, allowed)
     assert 0.0 < phi <= 1.0
     cost = psi(sigma, sigma * mu)
     terms = sigma**2 + 2 * sigma + 2 * sigma * abs(mu)
     assert cost == pytest.approx(sigma**2 + 2 * sigma - 2 * sigma * mu, rel=0, abs=1e-14 * terms)
-    # At the limit itself rounding decides, about a factor next to 1.
+    # At the limit itself rounding decides about a factor next to 1.
     assert (phi == 1.0) or cost > allowed - 1e-14 * terms
     if cost > allowed:
-        # φ is the root of a quadratic, next below it; its terms may be larger than what they make.
+        # φ is the root of a quadratic; the terms may be larger than their sum.
         assert psi(phi * sigma, phi * phi * sigma * mu) == pytest.approx(allowed, rel=1e-7)
 
 
@@ -251,7 +252,7 @@ KINDS = list(INVARIANTS)
 @looped("kind", KINDS)
 @looped("budget", [12, 83])
 @looped("kernel", [NORMALISED[0], NORMALISED[4], KERNELS[6]], ids=lambda kernel: kernel["kernel"])
-def test_kept_numbers_are_what_they_were_computed_to_be_after_10000_events(kind, budget, kernel):
+def test_incrementally_kept_numbers_are_exact_after_10000_events(kind, budget, kernel):
     learner = make({"kind": kind, "budget": budget, **WIDE, **kernel})
     X, y = stream(3, 10_000, trees=learner.capabilities.takes_trees)
     state = learner.init(DIM)
@@ -263,7 +264,7 @@ def test_kept_numbers_are_what_they_were_computed_to_be_after_10000_events(kind,
 def check_kept(learner, state, dim):
     G = gram(learner, stored_rows(state.support), dim)
     a = state.support.a[: state.support.size[0]]
-    # Thousands of updates, each with a rounding, since the numbers were last computed afresh.
+    # Thousands of updates, each with a rounding, since the numbers were last recomputed.
     assert a @ G @ a == pytest.approx(state.square[0], rel=1e-9)
     if hasattr(state, "values"):
         kept, wanted = state.values[: a.size], G @ a
@@ -271,10 +272,8 @@ def check_kept(learner, state, dim):
 
 
 @looped("kind", ["forgetron-tuned", "forgetron-greedy"])
-def test_what_a_huge_row_leaves_in_the_kept_numbers_does_not_last(kind):
-    """It is dropped in time, but 1e20 + 1 − 1e20 is not 1; every value is computed afresh within
-    16·B mistakes.
-    """
+def test_rounding_errors_of_a_huge_row_vanish_after_it_is_dropped(kind):
+    """1e20 + 1 − 1e20 is not 1, but every value is recomputed within 16·B mistakes."""
     B = 12
     learner = make({"kind": kind, "budget": B, **WIDE, "kernel": "linear"})
     X, y = stream(8, 3000, noise=0.5, trees=False)
@@ -291,13 +290,13 @@ def test_what_a_huge_row_leaves_in_the_kept_numbers_does_not_last(kind):
         if since is not None and state.mistakes[0] > since + RENEWAL * (B + 1):
             check_kept(learner, state, DIM)
             return
-    pytest.fail("the huge row never went, or mistakes ended")
+    pytest.fail("the huge row was never dropped, or the mistakes ended")
 
 
 @looped("kind", KINDS)
 @given(seed=SEED, budget=st.sampled_from([83, 200]), noise=st.sampled_from([0.0, 0.02, 0.2]))
 @examples(8)
-def test_the_mistake_bound(kind, seed, budget, noise):
+def test_forgetrons_keep_their_mistake_bound(kind, seed, budget, noise):
     """K(x,x) ≤ 1 and B ≥ 83: M ≤ 2‖g‖² + 4·Σ max(0, 1 − y·g(x)) over the mistakes, for every g with
     ‖g‖ ≤ U.
     """
@@ -322,7 +321,7 @@ def test_the_mistake_bound(kind, seed, budget, noise):
 
 
 def uneven(seed, rows=150):
-    """Rows of one to ten entries, and trees of one to forty nodes."""
+    """Return rows of one to ten entries, and trees of one to forty nodes."""
     rng = np.random.default_rng(seed)
     made = []
     for _ in range(rows):
@@ -339,7 +338,7 @@ def uneven(seed, rows=150):
 )
 @given(seed=SEED)
 @examples(3)
-def test_rows_go_until_the_newcomer_has_room(kind, room, seed):
+def test_only_as_many_rows_are_dropped_as_the_newcomer_needs(kind, room, seed):
     B = 12
     learner = make({"kind": kind, "budget": B, "gamma": 0.1, "width": 3, "nodes": 6, **room})
     X, y = uneven(seed)
@@ -353,10 +352,10 @@ def test_rows_go_until_the_newcomer_has_room(kind, room, seed):
         gone, left, state = mistake.gone(), list(mistake.after), mistake.state
         assert len(left) <= B
         assert all(size[left].sum() <= full for size, full in zip(sizes, most, strict=True))
-        assert shrunk(mistake)
+        assert is_shrunk_evenly(mistake)
         if kind != "forgetron-greedy":
             assert gone == list(mistake.before)[: len(gone)]
-        if gone:  # and not one of them in vain
+        if gone:  # no row is dropped without need
             with_last = [*left, gone[-1]]
             assert len(with_last) > B or any(
                 size[with_last].sum() > full for size, full in zip(sizes, most, strict=True)
@@ -370,7 +369,7 @@ def test_rows_go_until_the_newcomer_has_room(kind, room, seed):
 
 
 @looped("kind", KINDS)
-def test_a_row_larger_than_all_room_is_dropped_and_nothing_else_changes(kind):
+def test_a_row_larger_than_the_whole_room_changes_nothing(kind):
     learner = make({"kind": kind, "budget": 3, "gamma": 0.1, "width": 2})
     X = Batch.from_rows(
         [([1, 2], [1.0, 2.0]), (range(1, 8), np.ones(7)), (range(1, 7), -np.ones(6))]
@@ -387,7 +386,7 @@ def test_a_row_larger_than_all_room_is_dropped_and_nothing_else_changes(kind):
 
 
 @looped("kind", ["forgetron-tuned", "forgetron-greedy"])
-def test_a_turn_beyond_the_set_is_impossible(kind):
+def test_a_turn_or_damage_beyond_its_bound_is_invalid(kind):
     learner = make({"kind": kind, "budget": 3, "gamma": 0.1, "width": 2})
     state = learner.init(8)
     assert learner.is_valid(state)

@@ -1,4 +1,6 @@
-"""Kernel learners know their norm and what decided, and the kernel perceptron keeps its bound."""
+"""Kernel learners keep their norm exact, their support terms sum to the score, and the kernel
+perceptron keeps its bound.
+"""
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from tests.learners.kernel_learners import (
     after,
     few,
     gram,
-    made,
+    make_kernel_learner,
     stored,
     stream_of,
 )
@@ -20,14 +22,14 @@ from tests.learners.stored_sets import stored_rows
 from tests.learners.streams import SMALL
 from tests.looped import looped
 
-INVARIANTS = {"k-perceptron": "test_k_perceptron_is_no_longer_than_its_mistakes_allow"}
+INVARIANTS = {"k-perceptron": "test_the_norm_of_k_perceptron_is_bounded_by_its_mistakes"}
 
 
 @few
 @given(kernel=KERNEL, seed=SEED)
-def test_k_perceptron_is_no_longer_than_its_mistakes_allow(kernel, seed):
-    """‖f‖² grows by K(x, x) at most with each mistake: half of the proof of its bound."""
-    learner = made("k-perceptron", kernel)
+def test_the_norm_of_k_perceptron_is_bounded_by_its_mistakes(kernel, seed):
+    """‖f‖² grows by at most K(x, x) with each mistake: half of the proof of its bound."""
+    learner = make_kernel_learner("k-perceptron", kernel)
     stream, y = stream_of(learner, seed)
     state = learner.init(SMALL)
     learner.learn(state, stream.X._replace(weights=np.ones(60)), y)
@@ -40,15 +42,14 @@ def test_k_perceptron_is_no_longer_than_its_mistakes_allow(kernel, seed):
 @looped("kind", KINDS)
 @few
 @given(kernel=KERNEL, seed=SEED)
-def test_the_norm_is_that_of_the_set(kind, kernel, seed):
-    learner = made(kind, kernel)
+def test_the_kept_norm_is_that_of_the_set(kind, kernel, seed):
+    learner = make_kernel_learner(kind, kernel)
     state = after(learner, seed, 60)
     a, G = state.support.a[: stored(state)], gram(learner, state)
     size = np.abs(np.outer(a, a) * G).sum()
     assert size > 0.0
-    # It was summed event by event, and is summed here in another order: 60² terms, each of them
-    # rounded by 2⁻⁵³ of what they add up to without their signs; and of the rows that rbp has
-    # forgotten some rounding is left.
+    # The learner sums event by event, the test in another order: 60² terms, each rounded by 2⁻⁵³ of
+    # the sum of their sizes; rows that rbp has forgotten leave some rounding, too.
     assert abs(state.square[0] - a @ G @ a) <= 1e-9 * size
 
 
@@ -59,7 +60,7 @@ def test_the_norm_is_that_of_the_set(kind, kernel, seed):
 @few
 @given(kernel=KERNEL, seed=SEED)
 def test_support_terms_sum_to_the_score(kind, kernel, seed):
-    learner = made(kind, kernel)
+    learner = make_kernel_learner(kind, kernel)
     state = after(learner, seed)
     stream, _ = stream_of(learner, seed, 60)
     row = stream.X.rows(40, 41)
@@ -67,7 +68,7 @@ def test_support_terms_sum_to_the_score(kind, kernel, seed):
     total = (told.coefficients * told.similarities).sum() + told.others + told.constant
     assert told.exact == (kind != "k-voted")
     assert told.stored == stored(state)
-    averaged = made("k-averaged", kernel) if kind == "k-voted" else learner
+    averaged = make_kernel_learner("k-averaged", kernel) if kind == "k-voted" else learner
     peer = after(averaged, seed) if kind == "k-voted" else state
     assert total == pytest.approx(
         averaged.scores(peer, row)[0], rel=1e-9, abs=1e-9 * np.abs(state.support.a).sum()

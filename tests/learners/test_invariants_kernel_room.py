@@ -1,4 +1,4 @@
-"""A kernel learner never passes the room it is given, and forgets or stops as it promises."""
+"""A kernel learner never exceeds its room, and forgets or stops as its rule promises."""
 
 import numpy as np
 import pytest
@@ -16,27 +16,27 @@ from tests.learners.kernel_learners import (
     after,
     few,
     gram,
-    made,
+    make_kernel_learner,
     stored,
     stream_of,
 )
 from tests.learners.single_events import one
 from tests.learners.specs import leaf
-from tests.learners.stored_sets import scored, stored_rows
+from tests.learners.stored_sets import score_with, stored_rows
 from tests.learners.streams import SMALL
 from tests.looped import looped
 
 INVARIANTS = {
-    "stoptron": "test_stoptron_is_the_perceptron_until_the_budget_is_full",
-    "rbp": "test_rbp_forgets_every_row_as_likely_as_any",
+    "stoptron": "test_stoptron_equals_the_perceptron_until_the_budget_is_full",
+    "rbp": "test_rbp_forgets_each_row_with_equal_probability",
 }
-"""Names the first test of each kind."""
+"""Kind -> its first test."""
 
 
 @looped("kind", KINDS)
 @few
 @given(seed=SEED, room=st.integers(1, 9), width=st.integers(1, 6), nodes=st.integers(1, 12))
-def test_no_room_is_ever_passed(kind, seed, room, width, nodes):
+def test_a_kernel_learner_never_exceeds_its_room(kind, seed, room, width, nodes):
     field = "budget" if kind in BUDGETED else "max_support"
     learner = make(
         {
@@ -63,7 +63,7 @@ def test_no_room_is_ever_passed(kind, seed, room, width, nodes):
 
 
 @looped("kind", KINDS)
-def test_counts_below_0_and_coefficients_behind_the_set_cannot_be(kind):
+def test_negative_counts_and_coefficients_behind_the_set_are_invalid(kind):
     field = "budget" if kind in BUDGETED else "max_support"
     learner = make({"kind": kind, field: 5, "gamma": 0.1, "width": 4})
     state = learner.init(SMALL)
@@ -81,21 +81,21 @@ def test_counts_below_0_and_coefficients_behind_the_set_cannot_be(kind):
 
 
 @looped("kind", [*UNBOUNDED, "stoptron"])
-def test_a_full_set_learns_no_more_and_says_so(kind):
-    learner = made(kind, {"kernel": "rbf"})
+def test_a_full_set_counts_dropped_updates_and_changes_nothing(kind):
+    learner = make_kernel_learner(kind, {"kernel": "rbf"})
     state = after(learner, 3, 60)
     assert stored(state) == learner.rows() == learner.updates(state)
     assert learner.dropped_updates(state) > 0
     a, square, dropped = state.support.a.copy(), state.square.copy(), learner.dropped_updates(state)
     row = one({1: 0.5})
-    y = -1.0 if scored(state.support, learner.function(), row)[0] > 0.0 else 1.0
+    y = -1.0 if score_with(state.support, learner.function(), row)[0] > 0.0 else 1.0
     learner.learn(state, row, np.array([y]))
     assert learner.dropped_updates(state) == dropped + 1
     assert (state.support.a == a).all()
     assert state.square == square
 
 
-def test_stoptron_is_the_perceptron_until_the_budget_is_full():
+def test_stoptron_equals_the_perceptron_until_the_budget_is_full():
     stop, plain = (
         make("stoptron:gamma=0.1,width=8,budget=10"),
         make("k-perceptron:gamma=0.1,width=8,max_support=10"),
@@ -111,9 +111,9 @@ def test_stoptron_is_the_perceptron_until_the_budget_is_full():
 # Random budget
 
 
-def test_rbp_forgets_every_row_as_likely_as_any():
-    """χ² of 20,000 draws of one in 20, of a seed that is fixed: below the 99.9 % point for 19
-    degrees of freedom.
+def test_rbp_forgets_each_row_with_equal_probability():
+    """χ² of 20,000 draws of one in 20 with a fixed seed: below the 99.9 % point for 19 degrees of
+    freedom.
     """
     seed, draws = np.array([5]), np.zeros(1, np.int64)
     counts = np.bincount([draw(seed, draws, 20) for _ in range(20_000)], minlength=20)
@@ -125,14 +125,14 @@ def test_rbp_forgets_every_row_as_likely_as_any():
     assert ((pairs - 3999 / 4) ** 2 / (3999 / 4)).sum() < 16.3
 
 
-def test_rbp_draws_what_splitmix64_draws():
-    """The first outputs of the generator for the seed 1234567, as its authors' code gives them."""
+def test_rbp_draws_the_numbers_of_splitmix64():
+    """These are the generator's first outputs for the seed 1234567, from its authors' code."""
     seed, draws = np.array([1234567]), np.zeros(1, np.int64)
     wanted = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
     assert [draw(seed, draws, 10**6) for _ in wanted] == [number % 10**6 for number in wanted]
 
 
-def test_rbp_forgets_the_same_rows_for_the_same_seed_and_others_for_another():
+def test_the_seed_decides_which_rows_rbp_forgets():
     def rows(seed):
         state = after(make({**leaf("rbp"), "gamma": 0.1, "width": SMALL, "seed": seed}), 3, 60)
         assert state.draws[0] >= 5
@@ -142,7 +142,7 @@ def test_rbp_forgets_the_same_rows_for_the_same_seed_and_others_for_another():
     assert len({tuple(rows(seed)) for seed in range(5)}) == 5
 
 
-def test_rbp_forgets_until_a_long_row_fits_and_refuses_one_that_never_will():
+def test_rbp_forgets_until_a_long_row_fits_and_drops_one_that_never_fits():
     learner = make("rbp:kernel=linear,gamma=1,width=2,budget=3")
     state = learner.init(9)
     short = Batch.from_rows([([slot], [1.0]) for slot in (1, 2, 3)])
@@ -156,8 +156,8 @@ def test_rbp_forgets_until_a_long_row_fits_and_refuses_one_that_never_will():
     assert (stored(state), learner.updates(state), learner.dropped_updates(state)) == (2, 4, 1)
 
 
-def test_rbp_computes_its_norm_anew_now_and_then():
-    """A row of 1e40 leaves nothing of what is small when it goes."""
+def test_rbp_recomputes_its_norm_regularly():
+    """Subtracting a row of 1e40 would otherwise lose all small terms."""
     learner = make("rbp:kernel=linear,gamma=1,width=1,budget=4")
     state = learner.init(3)
     rng = np.random.default_rng(0)

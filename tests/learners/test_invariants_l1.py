@@ -1,4 +1,6 @@
-"""What regularised PA promises of its L1 ball, eq. 3.10. The table names the first of each kind."""
+"""The promises of regularised PA about its L1 ball, eq. 3.10. The table names the first test of
+each kind.
+"""
 
 import itertools
 
@@ -36,11 +38,11 @@ def pa_l1(beta, update_on="margin"):
 
 
 def one(x):
-    """A batch of one row, all slots written."""
+    """Return a batch of one row, with all slots written."""
     return Batch.from_rows([(range(len(x)), x)])
 
 
-def standing_at(learner, w):
+def make_state(learner, w):
     state = learner.init(len(w))
     state.w.v[:] = w
     state.l1[0] = np.abs(w).sum()
@@ -48,15 +50,15 @@ def standing_at(learner, w):
 
 
 def learn(learner, state, x, y):
-    """One event; returns its score, the weights before and the weights after."""
+    """Learn one event; return its score, and the weights before and after."""
     before = state.w.v.copy()
     score = learner.learn(state, one(x), np.array([y]))[0]
     return score, before, state.w.v.copy()
 
 
 def corners(z, beta):
-    """Corners of {z·u ≥ 1, ‖u‖₁ ≤ β}: those of the ball that reach the margin, and where its edges
-    cross it.
+    """Return the corners of {z·u ≥ 1, ‖u‖₁ ≤ β}: those of the ball that reach the margin, and where
+    its edges cross it.
     """
     ends = [sign * beta * e for e in np.eye(z.size) for sign in (1.0, -1.0)]
     found = [u for u in ends if z @ u >= 1.0]
@@ -75,7 +77,7 @@ def test_pa_l1_ends_at_the_nearest_point_of_the_ball_that_reaches_the_margin(row
     learner = pa_l1(beta)
     state, x = after(learner, history), dense(row)
     s, old, w = learn(learner, state, x, y)
-    # What is summed, or solved for, is rounded: by some 2⁻⁵³ of β, times x where it is a score.
+    # Sums and solutions are rounded by some 2⁻⁵³ of β, times x for a score.
     assert np.abs(w).sum() <= beta * (1 + 1e-12)
     if y * s >= 1.0:
         assert w.tobytes() == old.tobytes()
@@ -84,14 +86,14 @@ def test_pa_l1_ends_at_the_nearest_point_of_the_ball_that_reaches_the_margin(row
         return  # no such point
     assert y * (x @ w) >= 1.0 - 1e-9 * beta * np.abs(x).max()
     if np.abs(x).max() > 1e9:
-        return  # beyond what the corners can be computed to
+        return  # beyond the precision of the corners
     for u in corners(y * x, beta):
         assert (w - old) @ (u - w) >= -1e-8 * max(1.0, beta) ** 2
 
 
 def problems(seed, count):
     """Weights in the ball, a row, and a radius: the plain step leaves the ball, and the margin can
-    be met within.
+    be met within it.
     """
     rng = np.random.default_rng(seed)
     while count:
@@ -138,13 +140,13 @@ def test_pa_l1_takes_the_step_of_a_general_solver(seed):
             options={"ftol": 1e-15, "maxiter": 1000},
         )
         learner = pa_l1(beta)
-        _, _, got = learn(learner, standing_at(learner, w), z, 1.0)
+        _, _, got = learn(learner, make_state(learner, w), z, 1.0)
         assert np.allclose(got, split @ solved.x, rtol=0, atol=1e-6 * max(1.0, beta))
 
 
 @some
 @given(row=FEATURES, y=LABEL, beta=RADIUS, history=HISTORY)
-def test_pa_l1_is_pa_where_that_stays_in_the_ball(row, y, beta, history):
+def test_pa_l1_equals_pa_where_pa_stays_in_the_ball(row, y, beta, history):
     learner = pa_l1(beta)
     state, x = after(learner, history), dense(row)
     s, old, w = learn(learner, state, x, y)
@@ -170,19 +172,19 @@ def test_pa_l1_is_pa_where_that_stays_in_the_ball(row, y, beta, history):
 @example(x=[9.9e-158], y=-1.0, history=[0.0] * 6, update_on="margin")
 @example(x=[0.25, -0.5, 0.5], y=1.0, history=[0.5, 0.5, -1.0, 0.0, 0.0, 0.0], update_on="margin")
 def test_pa_l1_ends_in_a_corner_where_the_margin_is_out_of_reach(x, y, history, update_on):
-    """β·max|x| ≤ 1: least loss at the largest |x|, the first of several."""
+    """β·max|x| ≤ 1: the loss is least at the largest |x|, the first of several."""
     learner, x = pa_l1(2.0, update_on), np.array(x)
     w = np.array(history[: x.size])
-    state = standing_at(learner, w / max(1.0, np.abs(w).sum() / 2.0))
+    state = make_state(learner, w / max(1.0, np.abs(w).sum() / 2.0))
     s, old, w = learn(learner, state, x, y)
-    # x/(x·x) first: the quotient of the loss and a vanishing square would be infinite. That square
-    # has lost digits, but the step is so long that they do not matter.
+    # Divide x by x·x first: the quotient of the loss and a vanishing square would be infinite. That
+    # square has lost digits, but the step is so long that they do not matter.
     step = old + (1.0 - y * s) * y * (x / (x @ x)) if x @ x > 0.0 else old
     if x @ x == 0.0 or y * s >= 1.0 or (update_on == "mistake" and y * s > 0.0):
         assert w.tobytes() == old.tobytes()
     elif np.abs(step).sum() > 2.0 * (1 + 1e-9):
         top = np.flatnonzero(np.abs(x) == np.abs(x).max())[0]
-        # Exactly: a corner is written, not computed. (Nearer to the surface: as above.)
+        # Exact: a corner is written, not computed. (Nearer to the surface: as above.)
         assert w[top] == 2.0 * y * np.sign(x[top])
         assert np.count_nonzero(w) == 1
         assert state.l1[0] == 2.0
@@ -201,7 +203,7 @@ def test_pa_l1_never_leaves_its_ball_and_drops_nothing(stream, beta, update_on):
         s = learner.learn(state, event, y[t : t + 1])[0]
         assert np.abs(state.w.v).sum() <= beta * (1 + 1e-12)
         assert state.l1[0] == pytest.approx(np.abs(state.w.v).sum(), abs=1e-12 * beta)
-        # The bias is within reach of it.
+        # The margin is within reach by the bias alone.
         if taken[t] and event.weights[0] > 0.0 and y[t] * s <= 0.0 and beta > 1.0:
             margin = y[t] * learner.scores(state, event)[0]
             assert margin >= 1.0 - 1e-9 * beta * np.abs(event.values).max()
@@ -209,9 +211,9 @@ def test_pa_l1_never_leaves_its_ball_and_drops_nothing(stream, beta, update_on):
 
 
 @looped("update_on", ["margin", "mistake"])
-def test_pa_l1_updates_when_it_is_told_to(update_on):
+def test_update_on_decides_when_pa_l1_updates(update_on):
     learner = pa_l1(10.0, update_on)
-    state = standing_at(learner, np.array([0.5, 0.0]))
+    state = make_state(learner, np.array([0.5, 0.0]))
     _, old, w = learn(learner, state, np.array([1.0, 1.0]), 1.0)
     assert (w.tobytes() == old.tobytes()) == (update_on == "mistake")
     learn(learner, state, np.array([1.0, 1.0]), -1.0)
@@ -223,7 +225,7 @@ def test_pa_l1_updates_when_it_is_told_to(update_on):
     [
         ([0.0, 0.0, 0.0], [1.0, -1.0, 0.0]),  # no direction
         ([1.0, -1.0, 0.0], [-1.0, 1.0, 0.0]),  # parallel to w
-        ([1.0, 1.0, 1.0], [-1.0, -0.5, 0.5]),  # every corner as good as the other
+        ([1.0, 1.0, 1.0], [-1.0, -0.5, 0.5]),  # all corners are equally good
         ([0.5 + 2**-53, 0.5, 0.5], [0.0, 0.0, -2.0]),  # just within reach, in one corner
         ([0.5 + 1e-12, 0.5, -0.5], [0.0, 2.0, 0.0]),
         ([1e40, 1e-40, 1.0], [-2.0, 0.0, 0.0]),
@@ -234,20 +236,20 @@ def test_pa_l1_updates_when_it_is_told_to(update_on):
     ],
 )
 @looped("y", [1.0, -1.0])
-def test_pa_l1_ends_somewhere_sensible_whatever_the_numbers(x, w, y):
+def test_pa_l1_ends_within_its_ball_at_the_margin_for_any_numbers(x, w, y):
     learner, x = pa_l1(2.0), np.array(x)
-    state = standing_at(learner, np.array(w))
+    state = make_state(learner, np.array(w))
     s, old, new = learn(learner, state, x, y)
     assert np.isfinite(new).all()
     assert np.abs(new).sum() <= 2.0 * (1 + 1e-12)
     if x @ x == 0.0 or y * s >= 1.0:
         assert new.tobytes() == old.tobytes()
     else:
-        failpoint = 2.0 * np.abs(x).max()
-        assert y * (x @ new) >= min(1.0, failpoint) - 1e-9 * max(1.0, failpoint)
+        reach = 2.0 * np.abs(x).max()
+        assert y * (x @ new) >= min(1.0, reach) - 1e-9 * max(1.0, reach)
 
 
-def test_a_single_class_is_learned_once():
+def test_a_single_class_takes_at_most_two_updates():
     learner = pa_l1(2.0)
     state = learner.init(2)
     for _ in range(100):
@@ -278,9 +280,9 @@ def test_pa_l1_keeps_its_mistake_bound(seed):
     assert 0 < learner.updates(state) <= np.square(x).sum(axis=1).max() * (u @ u)
 
 
-def test_the_norm_is_summed_up_anew_now_and_then():
+def test_the_kept_norm_is_recomputed_regularly():
     learner = pa_l1(10.0)
-    state = standing_at(learner, np.array([0.25, -0.5]))
+    state = make_state(learner, np.array([0.25, -0.5]))
     state.l1[0] += 1e-3
     learn(learner, state, np.array([1.0, 1.0]), 1.0)
     assert state.l1[0] - np.abs(state.w.v).sum() == pytest.approx(1e-3)
@@ -289,12 +291,12 @@ def test_the_norm_is_summed_up_anew_now_and_then():
     assert state.l1[0] == np.abs(state.w.v).sum()
 
 
-def test_equal_events_give_equal_states_however_the_support_was_reached():
-    """A weight that the ball has set to 0 is as if it had never been."""
+def test_a_written_zero_and_an_absent_feature_give_equal_states():
+    """A weight that the ball has set to 0 leaves no trace."""
     learner = pa_l1(1.5)
     one_way, other = (
-        standing_at(learner, np.array([1.0, 0.0, -0.5])),
-        standing_at(learner, np.array([1.0, 0.0, -0.5])),
+        make_state(learner, np.array([1.0, 0.0, -0.5])),
+        make_state(learner, np.array([1.0, 0.0, -0.5])),
     )
     X = Batch.from_rows([([0, 2], [1.0, 3.0]), ([0, 1, 2], [1.0, 0.0, 3.0])])
     learner.learn(one_way, X.rows(0, 1), np.array([-1.0]))

@@ -1,4 +1,4 @@
-"""NORMA is the sum of what it saw, and stays within its ball."""
+"""NORMA is the weighted sum of the events it learned, and stays within its ball."""
 
 import math
 
@@ -14,7 +14,7 @@ from tests.learners.single_events import PARAMETER, dense, learn, weights
 from tests.learners.streams import SMALL
 from tests.looped import looped
 
-INVARIANTS = {"norma": "test_norma_is_a_sum_of_what_it_saw"}
+INVARIANTS = {"norma": "test_norma_is_the_weighted_sum_of_its_events"}
 
 some = examples(60)
 
@@ -26,7 +26,7 @@ some = examples(60)
     rho=st.sampled_from([0.0, 1.0, 3.0]),
     heavy=st.booleans(),
 )
-def test_norma_is_a_sum_of_what_it_saw(eta, lam, rho, heavy):
+def test_norma_is_the_weighted_sum_of_its_events(eta, lam, rho, heavy):
     """w = Σ η_t·y_t·x_t·Π_{i>t}(1 − η_i·λ) over the events that missed the margin; every event
     counts in t.
     """
@@ -46,8 +46,8 @@ def test_norma_is_a_sum_of_what_it_saw(eta, lam, rho, heavy):
 
 @looped("c", [1.0, 100.0])
 def test_norma_stays_within_its_ball(c):
-    """Every event takes a mean of w and y·x/λ, or of w and 0, so ‖w‖ ≤ R/λ; one too heavy for a
-    mean is η·y·x alone.
+    """Every event takes a mean of w and y·x/λ, or of w and 0, so ‖w‖ ≤ R/λ; an event too heavy for
+    a mean gives η·y·x alone.
     """
     x, y = noisy(7)
     learner = make({"kind": "norma", "eta": 1.0, "lam": 0.5})
@@ -58,14 +58,14 @@ def test_norma_stays_within_its_ball(c):
         assert learner.norm(state) <= R * max(2.0, c) * (1 + 1e-9)
 
 
-def test_norma_refuses_a_rate_that_would_turn_the_weights_round():
+def test_norma_refuses_a_rate_that_would_reverse_the_weights():
     make("norma:eta=1,lam=0.99")
     for spec in ("norma:eta=1,lam=1", "norma:eta=100,lam=0.01", "norma:eta=1e300,lam=1e300"):
         with pytest.raises(ValueError, match=r"^norma: eta·lam is .* it must be below 1$"):
             make(spec)
 
 
-def test_an_event_too_heavy_for_norma_shrinks_to_0_and_no_further():
+def test_a_heavy_event_shrinks_the_weights_of_norma_to_0_at_most():
     learner = make("norma:eta=1,lam=0.5")
     state = learner.init(SMALL)
     learn(learner, state, {1: 2.0, 2: 3.0}, 1.0)

@@ -1,4 +1,4 @@
-"""The projectrons project to the nearest point, and never beyond their room."""
+"""The projectrons project to the nearest point, and never exceed their room."""
 
 import math
 
@@ -15,14 +15,14 @@ from tests.examples import examples
 from tests.learners.projectrons import (
     FORMS,
     coefficients,
-    compared,
+    compare_to_stored,
     dense,
     few,
     forms,
     gram,
     history,
     kernels,
-    learned,
+    learn_history,
     learner,
     one,
     seeds,
@@ -32,17 +32,17 @@ from tests.learners.streams import SMALL
 from tests.looped import looped
 
 INVARIANTS = {
-    "projectron": "test_a_projection_is_the_nearest_point_and_delta_away",
-    "projectron++": "test_a_margin_step_never_adds_and_never_loses_ground",
+    "projectron": "test_a_projection_is_the_nearest_point_at_distance_delta",
+    "projectron++": "test_a_margin_step_stores_no_row_and_never_lowers_the_margin",
 }
-"""Names the first test of each kind."""
+"""Kind -> its first test."""
 
 some = examples(60)
 
 
 @some
 @given(form=forms, K=kernels, seed=seeds)
-def test_no_more_rows_are_stored_than_there_is_room_for(form, K, seed):
+def test_a_projectron_never_stores_more_rows_than_its_room(form, K, seed):
     model = learner(form, K)
     X, y = history(seed, 40)
     state = model.init(SMALL)
@@ -62,18 +62,18 @@ def test_no_more_rows_are_stored_than_there_is_room_for(form, K, seed):
     eta=st.sampled_from([0.1, 0.5, 2.0]),
     room=st.sampled_from([5, 25]),
 )
-def test_a_projection_is_the_nearest_point_and_delta_away(K, seed, plus, eta, room):
+def test_a_projection_is_the_nearest_point_at_distance_delta(K, seed, plus, eta, room):
     """‖f − f′‖ = δ where f′ is the perceptron's step, and f′ − f is orthogonal to every stored row.
 
-    δ ≤ η says what is projected (δ, not δ²), unless there is no room or nothing left to add.
+    A row is projected if δ ≤ η (δ, not δ²), or if there is no room or nothing left to add.
     """
     form = {"kind": "projectron++" if plus else "projectron", "eta": eta, "max_support": room}
     model = learner(form, K)
-    state = learned(model, seed)
+    state = learn_history(model, seed)
     X, y = history(seed + 1, 20)
     for x, label in zip(X, y, strict=True):
         k, own = (
-            compared(model, state, one(x))[:, 0],
+            compare_to_stored(model, state, one(x))[:, 0],
             compare_to_itself(model.function(), one(x), 0).k,
         )
         before, n, K_ = coefficients(state), int(state.support.size[0]), gram(model, state)
@@ -83,7 +83,7 @@ def test_a_projection_is_the_nearest_point_and_delta_away(K, seed, plus, eta, ro
             continue
         if state.support.size[0] > n:
             assert coefficients(state).tolist() == [*before, label]
-            # δ² by a solver, which knows it as the similarities know rows near each other.
+            # A solver's δ² is as exact as the similarities are for rows near each other.
             assert n == 0 or own - k @ np.linalg.solve(K_, k) > eta * eta * (1 - 1e-6)
             continue
         moved = coefficients(state) - before
@@ -106,7 +106,7 @@ def test_a_projection_is_the_nearest_point_and_delta_away(K, seed, plus, eta, ro
 
 @looped(("delta", "rows"), [(0.2, 2), (0.11, 2), (0.09, 1)])
 @looped("kind", ["projectron", "projectron++"])
-def test_delta_and_not_its_square_is_compared_with_eta(kind, delta, rows):
+def test_eta_bounds_delta_and_not_its_square(kind, delta, rows):
     model = learner({"kind": kind, "eta": 0.1}, {"gamma": 1.0})
     state = model.init(SMALL)
     apart = math.sqrt(-math.log(math.sqrt(1 - delta * delta)))  # K = √(1 − δ²)
@@ -118,15 +118,16 @@ def test_delta_and_not_its_square_is_compared_with_eta(kind, delta, rows):
 
 @some
 @given(form=forms, K=kernels, seed=seeds, label=st.sampled_from([-1.0, 1.0]))
-def test_an_exact_projection_leaves_every_score_as_the_perceptron_would(form, K, seed, label):
-    """A row that is stored already is a combination of the stored ones: its mistake moves f as if
-    it were added.
+def test_an_exact_projection_gives_the_scores_of_the_perceptron(form, K, seed, label):
+    """A row that is already stored is a combination of the stored ones: its mistake moves f as if
+    the row were added.
 
-    To 1e-9, or to what a solver would give for stored rows that nearly depend on each other. Where
-    the forgetful one then drops its oldest row, that may cost η of f in norm (section 7.3).
+    The tolerance is 1e-9, or the error of a solver for stored rows that nearly depend on each
+    other. If the forgetful one then drops its oldest row, that may cost η of f in norm (section
+    7.3).
     """
     model = learner(form, K)
-    state = learned(model, seed, near=False)
+    state = learn_history(model, seed, near=False)
     rows, scale = stored_rows(state.support), np.sqrt(state.inverse.own[: state.support.size[0]])
     close = max(1e-9, 1e-14 * np.linalg.cond(gram(model, state) / scale / scale[:, None]))
     r = seed % rows.size
@@ -136,16 +137,16 @@ def test_an_exact_projection_leaves_every_score_as_the_perceptron_would(form, K,
     if label * said > 0:
         return
     assert state.support.size[0] <= rows.size
-    k = itself_with(model, again, others)
+    k = kernel_of_rows(model, again, others)
     forgot = form["kind"] == "forgetful-projectron" and state.support.size[0] < rows.size
-    lost = form["eta"] * math.sqrt(itself_with(model, others, others)) if forgot else 0.0
+    lost = form["eta"] * math.sqrt(kernel_of_rows(model, others, others)) if forgot else 0.0
     assert model.scores(state, others)[0] == pytest.approx(
         before + label * k, rel=close, abs=close * max(1.0, abs(k)) + lost
     )
 
 
-def itself_with(model, X, other):
-    """K of two rows."""
+def kernel_of_rows(model, X, other):
+    """Return K of two rows."""
     state = make({"kind": "k-perceptron", **model.model_dump(include=SHARED)}).init(SMALL)
     fresh = make({"kind": "k-perceptron", **model.model_dump(include=SHARED)})
     fresh.learn(state, X, np.ones(1))
@@ -157,14 +158,14 @@ SHARED = {"kernel", "gamma", "s", "c", "d", "normalise", "width"}
 
 @some
 @given(K=kernels, seed=seeds, budget=st.sampled_from([None, 9]), eta=st.sampled_from([0.1, 1.0]))
-def test_a_margin_step_never_adds_and_never_loses_ground(K, seed, budget, eta):
-    """Where 0 < y·f(x) < 1 no row is stored, y·f(x) never falls and never passes 1."""
+def test_a_margin_step_stores_no_row_and_never_lowers_the_margin(K, seed, budget, eta):
+    """Where 0 < y·f(x) < 1 no row is stored, y·f(x) never falls and never exceeds 1."""
     model = make(
         {"kind": "projectron++", "eta": eta, "gamma": 1.0, "width": SMALL}
         | ({"max_support": 15} if budget is None else {"budget": budget})
         | K
     )
-    state = learned(model, seed)
+    state = learn_history(model, seed)
     for x in history(seed + 1, 30)[0]:
         for label in (-1.0, 1.0):
             before, margin = state_digest(state), label * model.scores(state, one(x))[0]
@@ -175,29 +176,29 @@ def test_a_margin_step_never_adds_and_never_loses_ground(K, seed, budget, eta):
             model.learn(state, one(x), np.array([label]))
             assert state.support.size[0] == n
             assert (state.support.values == rows).all()
-            # Exactly: nothing is written without being counted.
+            # Exact: the state changes if and only if an update is counted.
             assert (state_digest(state) != before) == (model.updates(state) > updates)
-            # The step is cut where the margin is 1; the score is then summed of other coefficients.
+            # The step is cut where the margin is 1; then the score is a sum over other
+            # coefficients.
             assert margin - 1e-9 <= label * model.scores(state, one(x))[0] <= 1 + 1e-6
 
 
 @looped("kind", ["projectron", "projectron++"])
 @few
 @given(seed=seeds, gamma=st.sampled_from([0.02, 0.1, 0.5]), budget=st.integers(2, 40))
-def test_the_budget_form_makes_progress_of_a_half_against_any_hypothesis_within_its_bound(
-    kind, seed, gamma, budget
-):
+def test_each_mistake_with_budget_progresses_toward_any_hypothesis(kind, seed, gamma, budget):
     """‖f−g‖² − ‖f′−g‖² ≥ ½ − 2ℓ(g) for ‖g‖ ≤ U, for each mistake that the budget has room for;
     needs K(x,x) ≤ 1.
 
-    For some g, and for the worst: that of norm U along what a projection loses, with y·g(x) = U·δ.
+    The test tries some g, and the worst: the g of norm U along the part that a projection loses,
+    with y·g(x) = U·δ.
     """
     model = make({"kind": kind, "budget": budget, "gamma": gamma, "width": SMALL})
     U = 0.25 * math.sqrt((budget + 1) / math.log(budget + 1))
     X, y = history(seed, 60)
     state, rng = model.init(SMALL), np.random.default_rng(seed)
     everything = np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(axis=2))
-    # G is rather right, so that it is hard to come nearer to.
+    # G is mostly right, so that it is hard to approach.
     weights = rng.normal(size=len(X)) + 3 * y
     weights *= U / math.sqrt(weights @ everything @ weights)
     for t, (x, label) in enumerate(zip(X, y, strict=True)):
@@ -205,7 +206,7 @@ def test_the_budget_form_makes_progress_of_a_half_against_any_hypothesis_within_
         a, full = coefficients(state), state.support.size[0] == budget
         to_g = products(gamma, dense(rows), X) @ weights
         k, K_, n = (
-            compared(model, state, one(x))[:, 0],
+            compare_to_stored(model, state, one(x))[:, 0],
             gram(model, state),
             int(state.support.size[0]),
         )
@@ -218,11 +219,11 @@ def test_the_budget_form_makes_progress_of_a_half_against_any_hypothesis_within_
         to_g = products(gamma, dense(stored_rows(state.support)), X) @ weights
         after = a @ gram(model, state) @ a - 2 * a @ to_g
         loss = max(0.0, 1 - label * (everything[t] @ weights))
-        # Differences of squares of up to U² ≈ 7, by an inverse that is true to PRECISION.
+        # Differences of squares of up to U² ≈ 7, from an inverse that is exact to PRECISION.
         assert apart - after >= 0.5 - 2 * loss - 1e-6
         left = 1 - k @ np.linalg.solve(K_, k)
         if state.support.size[0] == n and left > 1e-6:
-            shrunk = square - a @ K_ @ a  # such a g is orthogonal to f and to f′
+            shrunk = square - a @ K_ @ a  # this g is orthogonal to f and to f′
             assert shrunk >= 0.5 - 2 * max(0.0, 1 - U * math.sqrt(left)) - 1e-6
 
 
@@ -239,8 +240,8 @@ def test_a_kernel_that_is_not_positive_definite_is_refused(kind, kernel):
 
 @looped("form", FORMS, ids=str)
 def test_a_row_without_room_is_projected(form):
-    """Room for entries ends before that for rows: what is new and does not fit moves f all the
-    same.
+    """The room for entries ends before that for rows; a new row that does not fit moves f
+    nevertheless.
     """
     model = learner(
         {**form, **({"budget": 3} if "budget" in form else {"max_support": 3})},
@@ -258,7 +259,7 @@ def test_a_row_without_room_is_projected(form):
     assert abs(after) < abs(before) or after * before < 0
     assert state.support.ends[state.support.size[0]] <= 6
     if "forgetful" in model.kind:
-        assert state.support.size[0] == 1  # it needs all the room
+        assert state.support.size[0] == 1  # the row needs all the room
     else:
         assert state.support.size[0] == n
     beyond = Batch.from_rows([(range(1, 8), [0.3] * 7)])

@@ -25,10 +25,10 @@ from tests.learners.streams import SMALL
 from tests.looped import looped
 
 INVARIANTS = {
-    "pa-l2obj": "test_pa_l2obj_ends_where_its_objective_is_least",
+    "pa-l2obj": "test_pa_l2obj_minimises_its_objective",
     "pa-l2": "test_pa_l2_ends_where_a_general_solver_does",
 }
-"""Names the first test of each kind."""
+"""Kind -> its first test."""
 
 some = examples(60)
 
@@ -36,8 +36,8 @@ UPDATE_ON = st.sampled_from(["margin", "mistake"])
 
 
 def step(learner, state, row, y):
-    """One event: weights before and after, the row and its score; hypothesis drops the example if
-    nothing moved.
+    """Learn one event; return the weights before and after, the row and its score. The example is
+    dropped if nothing moved.
     """
     before, updates = weights(state), learner.updates(state)
     s = learn(learner, state, row, y)
@@ -52,7 +52,7 @@ def step(learner, state, row, y):
 
 @some
 @given(row=FEATURES, y=LABEL, alpha=PARAMETER, update_on=UPDATE_ON, history=HISTORY)
-def test_pa_l2obj_ends_where_its_objective_is_least(row, y, alpha, update_on, history):
+def test_pa_l2obj_minimises_its_objective(row, y, alpha, update_on, history):
     """KKT of ½‖w − w_t‖² + α/2·‖w‖², y·w·x ≥ 1: w − w_t + α·w = τ·y·x with τ ≥ 0, on the margin."""
     learner = make({"kind": "pa-l2obj", "alpha": alpha, "update_on": update_on})
     before, w, x, s = step(learner, after(learner, history), row, y)
@@ -80,8 +80,8 @@ def test_pa_l2obj_keeps_its_mistake_bound(seed):
 
 
 def problem(seed, feasible):
-    """Weights within a ball, a row and a label that they get wrong or barely right; whether the
-    margin is in reach.
+    """Return weights within a ball, and a row and a label that they get wrong or barely right;
+    `feasible` says whether the margin is in reach.
     """
     rng = np.random.default_rng(seed)
     beta = 10.0 ** rng.uniform(-1, 1)
@@ -99,8 +99,8 @@ def problem(seed, feasible):
     return beta, w, x, y
 
 
-def stepped(beta, w, x, y):
-    """The weights after one step of `pa-l2` from given ones, and the state."""
+def step_from(beta, w, x, y):
+    """Return the weights after one step of `pa-l2` from given weights."""
     learner = make({"kind": "pa-l2", "beta": beta, "update_on": "margin"})
     state = learner.init(w.size)
     state.w.v[:] = w
@@ -132,7 +132,7 @@ def test_pa_l2_ends_where_a_general_solver_does(seed):
         options={"ftol": 1e-15, "maxiter": 500},
     )
     # The solver stops where its objective, which is flat there, does not change by 1e-15.
-    assert np.allclose(stepped(beta, old, x, y), solved.x * unit, rtol=1e-6, atol=1e-6 * unit)
+    assert np.allclose(step_from(beta, old, x, y), solved.x * unit, rtol=1e-6, atol=1e-6 * unit)
 
 
 @some
@@ -142,11 +142,11 @@ def test_pa_l2_meets_the_conditions_of_its_optimum(seed):
     if Z > 1.
     """
     beta, old, x, y = problem(seed, feasible=True)
-    w = stepped(beta, old, x, y)
+    w = step_from(beta, old, x, y)
     assert y * (w @ x) == pytest.approx(1.0, rel=1e-9)
     assert np.linalg.norm(w) <= beta * (1 + 1e-9)
-    # The component of both across x gives Z, the one along it τ. Of one that is nearly nothing
-    # only rounding is left.
+    # The component of both across x gives Z, the one along x gives τ. A component near 0 is only
+    # rounding.
     across = old - (old @ x) / (x @ x) * x
     across_now = w - (w @ x) / (x @ x) * x
     Z = (
@@ -163,14 +163,14 @@ def test_pa_l2_meets_the_conditions_of_its_optimum(seed):
 
 @some
 @given(seed=st.integers(0, 10**6))
-def test_pa_l2_takes_the_least_loss_where_the_margin_is_out_of_reach(seed):
+def test_pa_l2_minimises_the_loss_where_the_margin_is_out_of_reach(seed):
     beta, old, x, y = problem(seed, feasible=False)
-    assert np.allclose(stepped(beta, old, x, y), beta * y * x / np.linalg.norm(x), rtol=1e-9)
+    assert np.allclose(step_from(beta, old, x, y), beta * y * x / np.linalg.norm(x), rtol=1e-9)
 
 
-def test_pa_l2_takes_the_one_point_there_is_where_the_margin_touches_the_ball():
+def test_pa_l2_takes_the_point_where_the_margin_touches_the_ball():
     assert np.allclose(
-        stepped(0.5, np.array([0.3, -0.4]), np.array([0.0, 2.0]), 1.0), [0.0, 0.5], rtol=1e-12
+        step_from(0.5, np.array([0.3, -0.4]), np.array([0.0, 2.0]), 1.0), [0.0, 0.5], rtol=1e-12
     )
 
 
@@ -186,11 +186,12 @@ def test_pa_l2_never_leaves_its_ball(rows, beta, update_on):
     state = learner.init(SMALL)
     for row, y in rows:
         learn(learner, state, row, y)
-        # Not exactly: the factor that brings it to the surface is rounded, and so is the norm.
+        # Not exact: the factor that brings the weights to the surface is rounded, and so is the
+        # norm.
         assert learner.norm(state) <= beta * (1 + 1e-12)
 
 
-def test_pa_l2_does_not_leave_its_ball_in_a_long_run():
+def test_pa_l2_never_leaves_its_ball_in_a_long_run():
     x, y = noisy(3, rows=20000)
     for beta in (0.5, 2.0, 10.0):
         learner = make({"kind": "pa-l2", "beta": beta, "update_on": "margin"})

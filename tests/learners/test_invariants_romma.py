@@ -26,13 +26,13 @@ def test_romma_meets_its_two_constraints(row, y, aggressive, history):
     old, x, updates = weights(state), dense(row), learner.updates(state)
     s = learn(learner, state, row, y)
     w = weights(state)
-    # Exactly: the rule compares the score that it returns.
+    # Exact: the rule compares the score that it returns.
     assert learner.updates(state) - updates == (y * s < 1 if aggressive else y * s <= 0)
     if learner.updates(state) == updates:
         assert w.tobytes() == old.tobytes()
         return
     both = (x @ x) * (old @ old)
-    assume(both == 0 or 1 - s * s / both > 1e-6)  # nearer to parallel, rounding is all that is left
+    assume(both == 0 or 1 - s * s / both > 1e-6)  # nearer to parallel, only rounding is left
     tight = 1e-9 / (1 - s * s / both) if both else 1e-9
     assert w @ x == pytest.approx(y, abs=tight * max(1, abs(s)))
     if y * s < both:
@@ -46,7 +46,7 @@ def test_romma_meets_its_two_constraints(row, y, aggressive, history):
 @looped("aggressive", [False, True])
 @looped("seed", range(3))
 def test_romma_keeps_the_mistake_bound_of_the_perceptron(seed, aggressive):
-    """And its norm only grows, up to that of any weights which separate the rows by 1."""
+    """The norm only grows, up to that of any weights that separate the rows by 1."""
     x, y, u, R = separable(seed)
     learner = make({"kind": "romma", "aggressive": aggressive})
     state = learner.init(5)
@@ -61,9 +61,9 @@ def test_romma_keeps_the_mistake_bound_of_the_perceptron(seed, aggressive):
 
 
 @looped("aggressive", [False, True])
-def test_romma_knows_its_length_however_long_it_gets(aggressive):
-    """On noise its norm grows for ever; the weights are shortened, and the labels stay those of
-    exact arithmetic.
+def test_romma_keeps_its_length_exact_however_long_it_gets(aggressive):
+    """On noise the norm grows without bound; the weights are shortened, and the labels stay those
+    of exact arithmetic.
     """
     x, y = noisy(1, rows=6000)
     learner = make({"kind": "romma", "aggressive": aggressive})
@@ -78,8 +78,8 @@ def test_romma_knows_its_length_however_long_it_gets(aggressive):
     assert learner.dropped_updates(state) == 0
 
 
-def test_romma_stays_with_the_direction_when_it_shortens():
-    """One state is long enough to be shortened, the other a little shorter: the same but for a
+def test_romma_keeps_its_direction_when_it_shortens():
+    """One state is long enough to be shortened, the other a little shorter: they differ only by a
     factor.
     """
     x, y = noisy(2, rows=300)
@@ -100,7 +100,7 @@ def test_romma_stays_with_the_direction_when_it_shortens():
 
 
 @looped("aggressive", [False, True])
-def test_romma_starts_anew_where_both_constraints_cannot_hold(aggressive):
+def test_romma_starts_over_where_both_constraints_cannot_hold(aggressive):
     learner = make({"kind": "romma", "aggressive": aggressive})
     state = learner.init(3)
     for row, y in (([1.0, 2.0, 0.0], 1.0), ([1.0, 2.0, 0.0], -1.0), ([-3.0, -6.0, 0.0], -1.0)):
@@ -109,7 +109,7 @@ def test_romma_starts_anew_where_both_constraints_cannot_hold(aggressive):
     assert learner.updates(state) == 3
 
 
-def test_aggressive_romma_lets_the_old_constraint_go_where_it_holds_by_itself():
+def test_aggressive_romma_ignores_the_old_constraint_where_it_holds_anyway():
     learner = make("romma:aggressive=true")
     state = learner.init(2)
     learner.learn(state, bare([10.0, 0.0]), np.array([1.0]))
@@ -119,7 +119,7 @@ def test_aggressive_romma_lets_the_old_constraint_go_where_it_holds_by_itself():
 
 
 @looped("share", [0.01, 0.5, 0.999])
-def test_aggressive_romma_wants_the_whole_margin(share):
+def test_aggressive_romma_reaches_the_whole_margin(share):
     learner = make("romma:aggressive=true")
     state = learner.init(2)
     learner.learn(state, bare([3.0, 4.0]), np.array([1.0]))

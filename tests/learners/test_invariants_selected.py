@@ -1,5 +1,5 @@
-"""What selection promises: the mask by its definition, learning untouched by it, and its renewal by
-count alone.
+"""The promises of selection: the mask follows its definition, learning ignores it, and only the
+event count renews it.
 """
 
 import numpy as np
@@ -10,10 +10,10 @@ from learners.state import flatten
 from tests.learners.streams import SMALL, labels, seeded, suited
 from tests.looped import looped
 
-INVARIANTS = {"selected": "test_pruned_weights_are_the_smallest_and_weigh_no_more_than_sigma"}
+INVARIANTS = {"selected": "test_prune_removes_the_smallest_weights_up_to_sigma"}
 
 
-def learned(spec, rows=60):
+def learn_stream(spec, rows=60):
     learner = make(spec)
     stream = suited(learner, seeded(3, rows))
     state = learner.init(SMALL)
@@ -22,8 +22,8 @@ def learned(spec, rows=60):
 
 
 @looped("sigma", [0.0, 0.5, 5.0, 1e9])
-def test_pruned_weights_are_the_smallest_and_weigh_no_more_than_sigma(sigma):
-    _, state = learned({"kind": "selected", "sigma": sigma, "every": 1, "base": "pa1"})
+def test_prune_removes_the_smallest_weights_up_to_sigma(sigma):
+    _, state = learn_stream({"kind": "selected", "sigma": sigma, "every": 1, "base": "pa1"})
     sizes = np.abs(state.base.w.scale[0] * state.base.w.v)[1:]
     kept = state.base.w.mask[1:].astype(bool)
     assert np.square(sizes[~kept]).sum() <= sigma * (1 + 1e-6)
@@ -34,7 +34,7 @@ def test_pruned_weights_are_the_smallest_and_weigh_no_more_than_sigma(sigma):
 
 
 def test_efs_keeps_k_known_features_from_both_ends():
-    _, state = learned(
+    _, state = learn_stream(
         {"kind": "selected", "selector": "efs", "K": 3, "P": 0.67, "every": 5, "base": "mbw"}
     )
     assert state.base.w.mask[1:].sum() == 3
@@ -42,12 +42,12 @@ def test_efs_keeps_k_known_features_from_both_ends():
 
 
 @looped("base", ["pa1", "mbw", "arow"])
-def test_learning_does_not_see_the_mask(base):
+def test_learning_ignores_the_mask(base):
     selector = (
         {"selector": "efs", "K": 2} if base == "mbw" else {"selector": "prune", "sigma": 10.0}
     )
-    _, masked = learned({"kind": "selected", "every": 3, **selector, "base": base})
-    _, plain = learned({"kind": base})
+    _, masked = learn_stream({"kind": "selected", "every": 3, **selector, "base": base})
+    _, plain = learn_stream({"kind": base})
     for path, array in flatten(plain).items():
         if not path.endswith("mask"):
             assert flatten(masked.base)[path].tobytes() == array.tobytes()
@@ -57,6 +57,6 @@ def test_learning_does_not_see_the_mask(base):
     ("selector", "base"),
     [("efs", "pa1"), ("prune", "winnow"), ("prune", "mbw"), ("efs", "winnow"), ("prune", "fs")],
 )
-def test_selection_that_makes_no_sense_is_refused_with_the_reason(selector, base):
+def test_senseless_selection_is_refused_with_a_reason(selector, base):
     with pytest.raises(ValueError, match=f"{selector} makes no sense over {base}"):
         make({"kind": "selected", "selector": selector, "base": base})

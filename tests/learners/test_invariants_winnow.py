@@ -22,9 +22,9 @@ from tests.looped import looped
 INVARIANTS = {
     "winnow": "test_winnow_multiplies_by_its_factors_exactly_and_only_on_a_mistake",
     "winnow-balanced": "test_balanced_winnow_moves_its_two_weights_against_each_other",
-    "mbw": "test_mbw_moves_within_its_margin_and_more_where_x_is_large",
+    "mbw": "test_mbw_moves_its_weights_by_the_factors_of_its_paper",
 }
-"""Names the first test of each kind."""
+"""Kind -> its first test."""
 
 some = examples(60)
 
@@ -38,23 +38,21 @@ THRESHOLD = ["winnow", "winnow-balanced", "mbw"]
 
 
 def full_score(state, x, theta=1.0):
-    """Of all features, as the rule sees it."""
+    """Return the score of all features, as the rule sees it."""
     against = state.v.v if state.v.v.size else 0.0
     return math.fsum((state.w.v - against) * x) / math.fsum(x) - theta
 
 
 def check_factors(learner, history, row, y, c, margin, up, down):
-    """Learn one event and see that u and v moved by these factors, to the power of c, and only on a
-    mistake.
-    """
+    """Learn one event; u and v move by these factors, to the power of c, and only on a mistake."""
     state = after(learner, history)
     u, v, x = state.w.v.copy(), state.v.v.copy(), dense(row)
     s, counted = full_score(state, x), learner.updates(state)
     size = 2.0 + np.abs(u - (v if v.size else 0.0)).max()
     learn(learner, state, row, y, c)
     mistake = learner.updates(state) > counted
-    # Nearer to the threshold rounding decides: this is a mean of weights, exactly summed, and the
-    # rule's is summed in the order of the row.
+    # Nearer to the threshold rounding decides: the test's mean of weights is summed exactly, the
+    # rule's in the order of the row.
     if abs(y * s - margin) > 1e-14 * size:
         assert mistake == (y * s <= margin)
     if not mistake:
@@ -66,7 +64,7 @@ def check_factors(learner, history, row, y, c, margin, up, down):
 
 
 def check_powers(old, new, factors, c, x):
-    """Exactly where importance is 1; else to the digits of a power by logarithms."""
+    """Exact where importance is 1; else to the digits of a power by logarithms."""
     logs = np.clip(c * np.log(factors), -500, 500)
     wanted = np.where(x > 0, old * (factors if c == 1 else np.exp(logs)), old)
     assert np.allclose(np.clip(wanted, 1e-100, 1e100), new, rtol=0 if c == 1 else 1e-12, atol=0)
@@ -88,7 +86,7 @@ def test_balanced_winnow_moves_its_two_weights_against_each_other(row, y, c, his
 
 @some
 @given(row=POSITIVE, y=LABEL, c=IMPORTANCE, history=HISTORY, M=st.sampled_from([0.0, 0.5, 1.0]))
-def test_mbw_moves_within_its_margin_and_more_where_x_is_large(row, y, c, history, M):
+def test_mbw_moves_its_weights_by_the_factors_of_its_paper(row, y, c, history, M):
     n = 0.0
     for value in dense(row):  # in the order of the row, to the last bit
         n += value
@@ -111,9 +109,9 @@ def test_a_fresh_winnow_scores_exactly_0_and_learns_from_either_class(kind, row)
 
 
 @looped("kind", THRESHOLD)
-def test_unseen_features_are_left_out_of_the_answer_and_change_no_label(kind):
-    """With w0 = θ or u0 − v0 = θ the score of all features is n_seen/n times that of the
-    seen ones.
+def test_leaving_out_unseen_features_changes_no_label(kind):
+    """With w0 = θ or u0 − v0 = θ the score of all features is n_seen/n times that of
+    the seen ones.
     """
     learner = make(kind)
     stream = suited(learner, seeded(12, 400, 1000))
@@ -138,12 +136,12 @@ def test_unseen_features_are_left_out_of_the_answer_and_change_no_label(kind):
 
 
 @looped("kind", THRESHOLD)
-def test_a_feature_never_learned_does_not_change_an_answer(kind):
+def test_an_unseen_feature_does_not_change_an_answer(kind):
     learner = make(kind)
     state = learner.init(4)
     learn(learner, state, {1: 2.0, 3: 0.0}, 1.0)
     learn(learner, state, {1: 3.0}, -1.0)
-    assert state.seen.tolist() == [1, 1, 0, 0]  # a value of 0 is an absent value
+    assert state.seen.tolist() == [1, 1, 0, 0]  # a value of 0 counts as absent
     assert (
         learner.scores(state, one({1: 0.5, 2: 9.0, 3: 1e40}))[0]
         == learner.scores(state, one({1: 0.5}))[0]
@@ -154,7 +152,7 @@ def test_a_feature_never_learned_does_not_change_an_answer(kind):
 @looped("kind", THRESHOLD)
 @looped("y", [-1.0, 1.0])
 def test_winnow_weights_stay_positive_and_within_their_range(kind, y):
-    """One class for ever, against a threshold that is never reached, or from weights far
+    """One class forever, against a threshold that is never reached, or from weights far
     above it.
     """
     far = {"w0": 1e100} if kind == "winnow" else {"u0": 1e100, "v0": 1e-100}
@@ -173,7 +171,7 @@ def test_winnow_weights_stay_positive_and_within_their_range(kind, y):
     assert learner.dropped_updates(state) == 0
 
 
-def test_a_row_of_the_bias_alone_has_x_1_and_a_row_of_nothing_scores_below_the_threshold():
+def test_winnows_learn_a_row_of_the_bias_and_ignore_an_empty_row():
     learner = make("mbw")
     state = learner.init(3)
     learn(learner, state, {}, -1.0)
@@ -189,7 +187,7 @@ def test_a_row_of_the_bias_alone_has_x_1_and_a_row_of_nothing_scores_below_the_t
 
 
 @looped("kind", [*THRESHOLD, "averaged:base=mbw"])
-def test_negative_values_are_refused_by_name(kind):
+def test_negative_values_are_refused_with_their_code(kind):
     rows = [
         ([0, 1], [1.0, 0.5]),
         ([0, 1], [1.0, -1e-310]),
@@ -208,7 +206,7 @@ def test_negative_values_are_refused_by_name(kind):
     assert make("winnow-exp").row_refusals(X).tolist() == [ACCEPTED, ACCEPTED, NUMERIC, ACCEPTED]
 
 
-def test_what_is_not_selected_is_left_out_of_sum_and_norm():
+def test_unselected_features_are_left_out_of_sum_and_norm():
     learner = make(
         {
             "kind": "selected",
@@ -232,7 +230,7 @@ def test_what_is_not_selected_is_left_out_of_sum_and_norm():
 
 @looped("kind", THRESHOLD)
 def test_a_disjunction_is_learned_among_many_irrelevant_features(kind):
-    """Littlestone's home ground: mistakes grow with the relevant features, not with all."""
+    """Littlestone's setting: mistakes grow with the relevant features, not with all."""
     rng = np.random.default_rng(3)
     x = rng.random((3000, 400)) < 0.01
     y = np.where(x[:, :3].any(axis=1), 1.0, -1.0)

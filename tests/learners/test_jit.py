@@ -1,4 +1,4 @@
-"""Interpreted kernels give the bits of the compiled ones."""
+"""Interpreted kernels give the same bits as compiled ones."""
 
 import json
 import os

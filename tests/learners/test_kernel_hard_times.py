@@ -1,5 +1,5 @@
-"""What kernel learners must bear: scalers that make rows huge, rows far from the origin and near
-each other.
+"""Kernel learners survive scalers that make rows huge, and rows far from the origin and near each
+other.
 """
 
 import math
@@ -17,7 +17,7 @@ from tests.looped import looped
 
 STORING = [kind for kind in LEARNERS if make(kind).capabilities.stores_rows]
 FAR = 1.7e9
-"""A time in seconds, as a column that nobody scaled."""
+"""Seconds since 1970, as a column that nobody scaled."""
 
 
 def small(kind, **given):
@@ -43,10 +43,10 @@ def test_a_column_that_hardly_moves_leaves_a_scaled_model_finite(kind, degree, h
     scores = learner.learn(state, X, np.where(np.arange(400) % 2, 1.0, -1.0))
     assert np.isfinite(scores).all()
     assert all(np.isfinite(array).all() for array in flatten(state).values())
-    assert learner.is_valid(state), "it could go on from its own checkpoint"
+    assert learner.is_valid(state), "its own checkpoint would be refused"
 
 
-def test_rows_far_away_and_near_each_other_keep_their_distance():
+def test_rows_far_from_the_origin_keep_their_distances():
     learner = make("k-perceptron:kernel=rbf,gamma=0.5,width=2,max_support=4")
     state = learner.init(3)
     learner.learn(state, Batch.from_rows([([1], [FAR])]), np.array([1.0]))
@@ -64,7 +64,7 @@ def test_a_projecting_learner_that_gave_up_rows_learns_again(kind):
         small(kind) | ({"budget": 40} if kind.startswith("forgetful") else {"max_support": 40})
     )
     state = learner.init(3)
-    state.inverse.limit[0] = 1.0  # as after rows that no float64 could tell apart
+    state.inverse.limit[0] = 1.0  # as after rows that float64 cannot distinguish
     rng = np.random.default_rng(0)
     x = rng.uniform(-2.0, 2.0, (6000, 2))
     y = np.where(x[:, 0] * x[:, 1] > 0.0, 1.0, -1.0)
@@ -73,12 +73,12 @@ def test_a_projecting_learner_that_gave_up_rows_learns_again(kind):
     assert np.mean(np.sign(scores[-500:]) != y[-500:]) < 0.2
 
 
-def test_brackets_that_are_never_closed_count_as_nodes_at_once():
+def test_unclosed_brackets_count_as_nodes_at_once():
     with pytest.raises(TreeSyntaxError, match="more than 10 inner nodes at character 20"):
         flatten_tree("(A" * 1000, 10)
 
 
-def learned(spec):
+def learn_some(spec):
     learner = make(spec)
     X = Batch.from_rows(
         [([1, 2], [float(t % 5), 1.0 + t % 3]) for t in range(20)],
@@ -123,8 +123,8 @@ SCALED = {
         (SCALED, "upto", 21),
     ],
 )
-def test_what_no_events_could_have_led_to_is_no_state(spec, path, value):
-    learner, state = learned(spec)
+def test_a_state_that_no_events_lead_to_is_invalid(spec, path, value):
+    learner, state = learn_some(spec)
     assert learner.is_valid(state)
     flatten(state)[path][0] = value
     assert not learner.is_valid(state)

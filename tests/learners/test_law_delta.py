@@ -1,8 +1,7 @@
 """The fifth law: learning writes only to the slots of its rows and slot 0, unless it says that it
 rewrote more.
 
-Checkpoints of large models rest on it: they hold the slots of the events since the last one, and
-nothing else.
+Checkpoints of large models rely on it: they hold only the slots of the events since the last one.
 """
 
 import functools
@@ -25,16 +24,16 @@ LONG = seeded(1, 60, SMALL, hostile=True)
 WIDE = seeded(2, 60, SPARSE, hostile=True)
 
 REWRITING = {
-    *("norma", "sgd-log", "fs", "fs1", "fs2", "fs3"),  # shrink: fold once in some hundred digits
-    *("romma", "pa-l2", "pa-l2obj"),  # the same, and whenever they start anew
-    "pa-l1",  # the ball cuts
+    *("norma", "sgd-log", "fs", "fs1", "fs2", "fs3"),  # shrinking: a fold per some hundred digits
+    *("romma", "pa-l2", "pa-l2obj"),  # the same, and whenever they start over
+    "pa-l1",  # the ball cuts weights
     *("winnow-norm", "lm-winnow-norm"),  # averaged, where the clock would lose the scale
 }
-"""Rules that now and then move every weight; the others never do."""
+"""Rules that sometimes move every weight; the others never do."""
 
 
 def events_learned(learner, state, stream):
-    """What each event said, which slots were its own, and the slot arrays before and after."""
+    """Yield of each event what it said, its slots, and the slot arrays before and after."""
     stream = suited(learner, stream)
     y, names = labels(learner, stream), slot_arrays(learner)
     for t in np.flatnonzero(learner.row_refusals(stream.X) == ACCEPTED):
@@ -45,7 +44,9 @@ def events_learned(learner, state, stream):
 
 
 def changed_elsewhere(slots, before, after):
-    """Names of arrays with another bit outside these slots; tells −0 from 0, and holds for NaN."""
+    """Return the arrays with a changed bit outside these slots; it distinguishes −0 from 0 and
+    handles NaN.
+    """
     return [
         path
         for path, array in before.items()
@@ -55,9 +56,10 @@ def changed_elsewhere(slots, before, after):
 
 
 def hurry(state):
-    """At the edge of every rewriting: the smallest scale, a clock far ahead, the longest weights.
+    """Move the state to the edge of every rewriting: the smallest scale, a clock far ahead, the
+    longest weights.
 
-    No stream comes here soon, and the numbers do not fit each other; which slots are written does
+    No stream gets there soon, and the numbers do not fit each other; which slots are written does
     not depend on that.
     """
     for path, array in flatten(state).items():
@@ -72,7 +74,7 @@ def hurry(state):
 
 
 def check(learner, stream, prepare=None):
-    """The law over a stream; returns what was said, all in all."""
+    """Check the law over a stream; return the union of all flags."""
     state, said = learner.init(stream.dim), 0
     for t, (flags, slots, before, after) in enumerate(events_learned(learner, state, stream)):
         said |= flags
@@ -89,12 +91,12 @@ def test_learning_writes_only_to_its_own_slots_unless_it_says_so(learner, stream
 
 @every_learner(CHOSEN, {"long": {"stream": LONG}, "wide": {"stream": WIDE}})
 @np.errstate(all="ignore")
-def test_the_same_at_the_edge_of_every_rewriting(learner, stream):
+def test_learning_writes_only_to_its_own_slots_at_the_edge_of_rewriting(learner, stream):
     check(learner, stream, hurry)
 
 
 @every_learner(CHOSEN)
-def test_a_batch_says_what_its_events_say(learner):
+def test_a_batch_returns_the_flags_of_its_events(learner):
     stream = suited(learner, LONG)
     one, all_, y = learner.init(SMALL), learner.init(SMALL), labels(learner, stream)
     accepted = learner.row_refusals(stream.X) == ACCEPTED
@@ -125,8 +127,8 @@ def test_only_some_rules_ever_rewrite_everything(kind):
 
 @every_learner([learner for learner in CHOSEN if learner.kind in LEARNERS])
 def test_most_events_rewrite_nothing(learner):
-    """Or the law would be empty. Rows that are filled up have every slot, and pa-l1 may be at the
-    edge for good.
+    """Otherwise the law would be empty. Filled rows have every slot, and pa-l1 may stay at the
+    edge.
     """
     said = [
         flags for flags, *_ in events_learned(learner, learner.init(SPARSE), seeded(3, 200, SPARSE))
@@ -164,5 +166,5 @@ def test_slot_arrays_are_those_that_grow_with_the_slots():
         rest = flatten(learner.init(50_000)).items()
         others = [array.shape for path, array in rest if path not in slot_arrays(learner)]
         assert all(np.prod(shape) <= 1000 for shape in others), (
-            "what is always copied whole is small"
+            "an array that is always copied whole must be small"
         )

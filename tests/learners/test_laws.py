@@ -1,4 +1,4 @@
-"""The first four laws, and what follows from them, bit for bit, for every learner and every legal
+"""The first four laws and their consequences, bit for bit, for every learner and every legal
 composition.
 """
 
@@ -22,7 +22,7 @@ from tests.learners.specs import (
     nestings,
     on_each,
     specs,
-    varied,
+    varied_fields,
 )
 from tests.learners.streams import SMALL, SPARSE, labels, seeded, suited
 
@@ -33,14 +33,14 @@ WIDE = seeded(2, 30, SPARSE, hostile=True)
 
 
 def same(one, other):
-    """Bit for bit: tells −0 from 0, and holds for NaN."""
+    """Compare bit for bit; this distinguishes −0 from 0 and handles NaN."""
     return (
         one.shape == other.shape and one.dtype == other.dtype and one.tobytes() == other.tobytes()
     )
 
 
-def learned(learner, stream, cuts=()):
-    """Scores and digest after learning a stream in pieces."""
+def learn_stream(learner, stream, cuts=()):
+    """Learn a stream in pieces; return the scores and the digest."""
     stream = suited(learner, stream)
     y, state = labels(learner, stream), learner.init(stream.dim)
     ends = [*sorted(cuts), stream.X.size]
@@ -74,12 +74,12 @@ def test_any_cut_into_batches_gives_the_same(learner, stream, cuts):
         "pieces": {"stream": WIDE, "cuts": (7, 7, 20)},
     },
 )
-def test_any_cut_of_a_long_stream_gives_the_same(learner, stream, cuts):
+def test_any_cut_of_a_long_stream_gives_the_same_bits(learner, stream, cuts):
     check_cuts(learner, stream, cuts)
 
 
 def check_cuts(learner, stream, cuts):
-    whole, pieces = learned(learner, stream), learned(learner, stream, cuts)
+    whole, pieces = learn_stream(learner, stream), learn_stream(learner, stream, cuts)
     assert same(whole[0], pieces[0])
     assert whole[1] == pieces[1]
 
@@ -95,7 +95,7 @@ def test_a_restored_state_goes_on_the_same(learner, stream, place):
     }
     state = restore(learner.init(stream.dim), arrays)
     after = learner.learn(state, stream.X.rows(place, stream.X.size), y[place:])
-    whole = learned(learner, stream)
+    whole = learn_stream(learner, stream)
     assert same(np.concatenate([before, after]), whole[0])
     assert state_digest(state) == whole[1]
 
@@ -118,7 +118,7 @@ def test_scores_writes_nothing(learner, stream):
 def test_learn_does_not_write_to_its_input(learner):
     stream = suited(learner, LONG)
     state = learner.init(stream.dim)
-    X, y = copied(stream.X), labels(learner, stream)
+    X, y = copy_batch(stream.X), labels(learner, stream)
     wanted = y.copy()
     learner.learn(state, X, y)
     assert same(y, wanted)
@@ -126,12 +126,12 @@ def test_learn_does_not_write_to_its_input(learner):
     assert all(same(a, flatten(stream.X)[path]) for path, a in flatten(X).items())
 
 
-def copied(X):
+def copy_batch(X):
     return restore(X, flatten(X))
 
 
 def read_only(X):
-    X = copied(X)
+    X = copy_batch(X)
     for array in flatten(X).values():
         array.flags.writeable = False
     return X
@@ -169,12 +169,12 @@ def test_hostile_rows_leave_everything_finite(learner, stream):
 
 
 def largest(leaf):
-    """The largest weight, or coefficient of a stored row."""
+    """Return the largest weight, or the largest coefficient of a stored row."""
     return np.abs(leaf.support.a if hasattr(leaf, "support") else leaf.w.scale * leaf.w.v).max()
 
 
 def inner(state):
-    """The leaf's own state; within one_vs_rest, that of all classes."""
+    """Return the leaf's own state; within one_vs_rest, that of all classes."""
     for part in ("base", "classes", "base"):
         state = getattr(state, part, state)
     return state
@@ -197,8 +197,7 @@ BEYOND = {
     "fs2": {"eta0": 1e200},
     "fs3": {"eta0": 1e200},
 }
-"""Parameters with which the first step already leaves the safe range, of the rules that have such.
-"""
+"""Parameters with which the first step already leaves the safe range, for the rules that can."""
 
 
 STEPPING_BEYOND = [
@@ -229,7 +228,7 @@ def test_a_step_beyond_the_largest_weight_is_dropped_whole():
     assert (learner.updates(state), learner.dropped_updates(state)) == (1, 1)
 
 
-def test_the_norm_is_finite_where_the_weights_are():
+def test_the_norm_is_finite_if_the_weights_are():
     learner = make("sgd-log:lam=1")
     state = learner.init(3)
     state.w.scale[0] = 1e-99
@@ -237,8 +236,8 @@ def test_the_norm_is_finite_where_the_weights_are():
     assert learner.norm(state) == pytest.approx(5e99)
 
 
-def test_the_order_of_composition_is_the_only_one():
-    legal = {chain for chain in nestings() if any(built(nested(chain, kind)) for kind in LEARNERS)}
+def test_only_one_order_of_compositions_is_legal():
+    legal = {chain for chain in nestings() if any(built(nest(chain, kind)) for kind in LEARNERS)}
     ascending = {
         chain for chain in nestings() if list(chain) == [kind for kind in ORDER if kind in chain]
     }
@@ -246,14 +245,14 @@ def test_the_order_of_composition_is_the_only_one():
     assert legal == ascending
 
 
-def nested(chain, kind):
+def nest(chain, kind):
     spec = {"kind": kind}
     for outer in chain:
         spec = {"kind": outer, "base": spec}
     return spec
 
 
-def test_vote_is_refused_on_learners_that_move_at_every_event_and_nowhere_else():
+def test_vote_is_refused_only_on_learners_that_move_at_every_event():
     vote = {"kind": "averaged", "mode": "vote"}
     linear = [leaf for leaf in leaves() if not built(leaf).capabilities.stores_rows]
     refused = {leaf["kind"] for leaf in linear if built({**vote, "base": leaf}) is None}
@@ -262,7 +261,7 @@ def test_vote_is_refused_on_learners_that_move_at_every_event_and_nowhere_else()
         make({**vote, "base": "sgd-log"})
 
 
-def test_scaling_is_refused_on_learners_that_learn_scales_themselves_and_nowhere_else():
+def test_scaling_is_refused_only_on_learners_that_learn_scales_themselves():
     refused = {
         kind
         for kind in LEARNERS
@@ -280,7 +279,7 @@ def test_scaling_is_refused_on_learners_that_learn_scales_themselves_and_nowhere
             make({"kind": "scaled", "base": base})
 
 
-def test_centring_is_refused_on_learners_that_take_no_negative_values_and_nowhere_else():
+def test_centring_is_refused_only_on_learners_that_refuse_negative_values():
     centred = {kind: built({"kind": "scaled", "center": True, "base": kind}) for kind in LEARNERS}
     divided = {kind: built({"kind": "scaled", "center": False, "base": kind}) for kind in LEARNERS}
     assert {kind for kind in LEARNERS if divided[kind] and not centred[kind]} == {
@@ -300,19 +299,19 @@ def test_centring_is_refused_on_learners_that_take_no_negative_values_and_nowher
 
 
 def parts(learner):
-    """A learner and what is within it."""
+    """Return a learner and the learners within it."""
     base = getattr(learner, "base", None)
     return [learner, *(parts(base) if base else [])]
 
 
-def test_specs_leave_no_kind_and_no_choice_out():
+def test_specs_have_every_kind_and_every_choice():
     seen = set()
     for part in (part for learner in specs() for part in parts(learner)):
         seen |= {(part.kind, field, value) for field, value in part if field != "base"}
     for kind in LEARNERS | COMPOSITIONS:
         for choice in choices(kind):
             assert {(kind, field, value) for field, value in choice.items()} <= seen
-        numeric = [f for f, info in varied(kind).items() if info.annotation in (int, float)]
+        numeric = [f for f, info in varied_fields(kind).items() if info.annotation in (int, float)]
         for field in numeric if kind in LEARNERS else ():
             default = kind_class(kind).model_fields[field].default
             assert any(k == kind and f == field and v != default for k, f, v in seen)
@@ -342,7 +341,7 @@ def test_arrays_of_another_learner_are_refused(change, words):
         restore(learner.init(3), change(flatten(learner.init(3))))
 
 
-def test_a_restored_state_shares_no_memory_with_what_it_came_from():
+def test_a_restored_state_shares_no_memory_with_its_source():
     learner = make("averaged:base=pa")
     state = learner.init(3)
     copy = restore(learner.init(3), flatten(state))

@@ -1,5 +1,5 @@
-"""ROMMA, the L2-regularised PAs, NORMA and the dual SVM bear rows of any size, a single class and a
-long life.
+"""ROMMA, the L2-regularised PAs, NORMA and the dual SVM survive rows of any size, a single class
+and a long life.
 """
 
 import math
@@ -61,12 +61,12 @@ ODD_ROWS = st.lists(
         ([1.0, 2.0, 0.0], 1.0),
     ]
 )
-def test_rows_of_any_size_leave_the_state_finite_and_true(spec, rows):
-    """Without a bias, so that norms may be as small as they like."""
+def test_rows_of_any_size_leave_the_state_finite_and_exact(spec, rows):
+    """The rows have no bias, so that norms may be arbitrarily small."""
     learner = make(spec)
     state, updates, longest = learner.init(3), 0, 0.0
-    # A square below 2⁻¹⁰²² has few digits: what is divided by it, to reach the surface of the
-    # ball, is as rough.
+    # A square below 2⁻¹⁰²² has few digits: a quotient by it, to reach the surface of the ball, is
+    # as inexact.
     squares = [np.square(row).sum() for row, _ in rows]
     rough = max((3 * 2.0**-1074 / s for s in squares if 0.0 < s < 2.0**-1022), default=0.0)
     for row, y in rows:
@@ -81,7 +81,7 @@ def test_rows_of_any_size_leave_the_state_finite_and_true(spec, rows):
         updates = learner.updates(state)
         if "length" in state._fields:
             assert state.length[0] <= 1e100
-            longest = max(longest, w @ w)  # what is left of weights that were long is rounding
+            longest = max(longest, w @ w)  # only rounding is left of weights that were long
             off = (1e-12 + rough) * longest
             assert state.length[0] == pytest.approx(w @ w, rel=1e-3, abs=off)
         if not np.any(row) and spec != "norma":
@@ -90,19 +90,19 @@ def test_rows_of_any_size_leave_the_state_finite_and_true(spec, rows):
 
 @looped("spec", KINDS + DUALS)
 @looped("y", [-1.0, 1.0])
-def test_a_single_class_is_learned_for_good(spec, y):
+def test_a_single_class_is_learned_and_kept(spec, y):
     x, _ = noisy(9, rows=500)
     learner = make(spec)
     state = learner.init(6)
     scores = learner.learn(state, bare(*x), np.full(500, y))
     assert np.isfinite(scores).all()
-    # A ball too small for the margin remembers the last row alone.
+    # A ball too small for the margin remembers only the last row.
     if spec != "pa-l2:beta=0.01,update_on=margin":
         assert (predict_labels(scores[-100:]) == y).mean() > 0.95
 
 
 @looped("spec", ["romma", "pa-l2obj", "pa-l2"])
-def test_a_kept_norm_is_computed_afresh_after_so_many_updates(spec):
+def test_the_kept_norm_is_recomputed_every_65536_updates(spec):
     learner = make(spec)
     states = [after(learner, 20) for _ in range(2)]
     for state, updates in zip(states, (65_534, 65_535), strict=True):

@@ -16,7 +16,7 @@ ROWS = 120
 
 
 def oracle(spec, dim):
-    """The oracle of a spec, inside out, as its configuration says."""
+    """Return the oracle of a spec, built from the inside out."""
     module = importlib.import_module(f"tests.learners.oracles.{spec['kind'].replace('-', '_')}")
     parameters = {
         field: value for field, value in spec.items() if field not in ("kind", "base", "J")
@@ -27,8 +27,8 @@ def oracle(spec, dim):
 
 
 class Leaf:
-    """A leaf's oracle with what all of them have in common: the cost of the positive class, and
-    linear answers.
+    """The oracle of a leaf, with what all leaves share: the cost of the positive class, and linear
+    answers.
     """
 
     def __init__(self, rule, J):
@@ -44,11 +44,11 @@ class Leaf:
         return self.rule.weights()
 
     def answer(self, weights, x):
-        """The score of other weights than its own: of a mean, or without some features."""
+        """Return the score of other weights than its own: of a mean, or without some features."""
         return self.rule.answer(weights, x) if hasattr(self.rule, "answer") else weights @ x
 
     def sizes(self, weights):
-        """By what features are selected: slot to size, of those that are known."""
+        """Return slot -> size of the known features, by which features are selected."""
         return (
             self.rule.sizes(weights)
             if hasattr(self.rule, "sizes")
@@ -56,9 +56,9 @@ class Leaf:
         )
 
 
-# Seeds chosen so that no score meets a threshold (0, the margin, SCW's bound) to the last digit:
-# there rounding alone decides whether fast or oracle moves. Seeds 6, 8, 9 and 10 have such ties,
-# e.g. y·s = 1.0 against 0.9999999999999999.
+# With these seeds no score hits a threshold (0, the margin, SCW's bound) to the last digit, where
+# only rounding would decide whether the fast one or the oracle moves. Seeds 6, 8, 9 and 10 have
+# such ties, e.g. y·s = 1.0 against 0.9999999999999999.
 SEEDS = [(5, SMALL), (11, SMALL), (7, 40)]
 
 
@@ -66,7 +66,7 @@ SEEDS = [(5, SMALL), (11, SMALL), (7, 40)]
     [learner for learner in chosen_specs() if not learner.capabilities.stores_rows],
     {f"seed {seed}": {"seed": seed, "dim": dim} for seed, dim in SEEDS},
 )
-def test_fast_equals_oracle(learner, seed, dim):
+def test_a_fast_learner_equals_its_oracle(learner, seed, dim):
     stream = suited(learner, seeded(seed, ROWS, dim))
     taken = learner.row_refusals(stream.X) == ACCEPTED
     y, state, slow = labels(learner, stream), learner.init(dim), oracle(learner.model_dump(), dim)
@@ -92,10 +92,10 @@ def state_of(state):
 
 
 def answering(state):
-    """The weights by which a state answers; those of all classes at once within one_vs_rest."""
+    """Return the weights by which a state answers; within one_vs_rest, those of all classes."""
     state = getattr(state_of(state), "classes", state_of(state))
     leaf = getattr(state, "base", state)
-    if hasattr(leaf, "beta"):  # every feature has more than one parameter
+    if hasattr(leaf, "beta"):  # each feature has several parameters
         return np.concatenate(
             [mean(leaf.w), mean(leaf.alpha)[..., 1:], mean(leaf.beta)[..., 1:]], axis=-1
         )

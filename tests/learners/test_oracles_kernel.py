@@ -18,7 +18,7 @@ ROWS = 80
 
 
 class Keeping:
-    """A composition's oracle makes new rows; the tree of the row at hand is put back on them."""
+    """Put the tree of the current row back on the new rows that a composition's oracle makes."""
 
     def __init__(self, rule, J):
         self.rule, self.J, self.tree = rule, J, None
@@ -53,7 +53,7 @@ def oracle(spec):
     [learner for learner in chosen_specs() if learner.capabilities.stores_rows],
     {"seed 5": {"seed": 5, "dim": SMALL}, "seed 7": {"seed": 7, "dim": 40}},
 )
-def test_fast_equals_oracle(learner, seed, dim):
+def test_a_fast_kernel_learner_equals_its_oracle(learner, seed, dim):
     stream = suited(learner, seeded(seed, ROWS, dim))
     taken = learner.row_refusals(stream.X) == ACCEPTED
     y, state, slow = labels(learner, stream), learner.init(dim), oracle(learner.model_dump())

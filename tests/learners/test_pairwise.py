@@ -1,4 +1,4 @@
-"""The choice of compositions that `make test` runs the laws on leaves no pair out."""
+"""The choice of compositions that `make test` runs the laws on covers every pair."""
 
 import itertools
 
@@ -16,7 +16,7 @@ from tests.learners.specs import (
 )
 
 
-def test_every_pair_that_can_be_built_is_in_the_choice():
+def test_the_choice_has_every_pair_that_can_be_built():
     possible = set().union(
         *(pairs(features(made)) for kind in LEARNERS for made in every_composition(kind))
     )
@@ -25,7 +25,7 @@ def test_every_pair_that_can_be_built_is_in_the_choice():
     assert {kind for kind, _ in possible} >= LEARNERS.keys()
 
 
-def test_every_plain_learner_is_in_the_choice_and_the_choice_is_part_of_all():
+def test_the_choice_has_every_plain_learner_and_is_a_subset_of_all():
     chosen = {name(learner) for learner in chosen_specs()}
     assert {name(built(leaf(kind))) for kind in LEARNERS} <= chosen
     assert {name(learner) for learner in specs() if learner.kind in LEARNERS} <= chosen
@@ -33,12 +33,12 @@ def test_every_plain_learner_is_in_the_choice_and_the_choice_is_part_of_all():
 
 
 def test_three_switches_need_four_candidates_out_of_eight():
-    """Two values each: four rows of an orthogonal array have all twelve pairs."""
+    """Each switch has two values: four rows of an orthogonal array have all twelve pairs."""
     candidates = [tuple(enumerate(values)) for values in itertools.product("ab", repeat=3)]
     chosen = cover_pairs([candidates], tuple)
     assert set().union(*map(pairs, chosen)) == set().union(*map(pairs, candidates))
     assert len(chosen) == 4
 
 
-def test_a_pair_that_one_group_has_covered_is_not_covered_again():
+def test_a_pair_covered_by_one_group_is_not_covered_again():
     assert cover_pairs([["ab"], ["ab", "ac"]], tuple) == ["ab", "ac"]

@@ -1,4 +1,6 @@
-"""The projectrons keep the inverse of their Gram matrix true, and rebuild it when it is spoilt."""
+"""The projectrons keep the inverse of their Gram matrix exact, and rebuild it when it
+is damaged.
+"""
 
 import math
 
@@ -13,14 +15,14 @@ from tests.learners.projectrons import (
     FORMS,
     KERNELS,
     coefficients,
-    compared,
+    compare_to_stored,
     dense,
     factor,
     few,
     gram,
     history,
     kernels,
-    learned,
+    learn_history,
     learner,
     one,
     seeds,
@@ -31,7 +33,7 @@ from tests.looped import looped
 
 
 def residual(model, state):
-    """How far K⁻¹K is from the identity, rows and columns in units of their lengths."""
+    """Return how far K⁻¹K is from the identity, with rows and columns in units of their lengths."""
     return residual_of(gram(model, state), state)
 
 
@@ -41,8 +43,8 @@ def residual_of(K, state):
 
 
 PRECISION = 10 * np.finfo(float).eps / DEPENDENT
-"""Rows may differ by 1e-10 of K(x,x), of which their similarities know six digits: 2e-6, and some
-more.
+"""Rows may differ by 1e-10 of K(x,x), and their similarities have six digits of that: 2e-6, with
+some reserve.
 """
 
 
@@ -50,7 +52,7 @@ more.
 @few
 @given(K=kernels, seed=seeds)
 @example(K={"kernel": "polynomial", "normalise": "both"}, seed=128)
-def test_the_inverse_is_one_and_the_norm_is_that_of_f(form, K, seed):
+def test_the_kept_inverse_and_norm_are_exact(form, K, seed):
     model = learner(form, K)
     X, y = history(seed, 40)
     state = model.init(SMALL)
@@ -60,14 +62,15 @@ def test_the_inverse_is_one_and_the_norm_is_that_of_f(form, K, seed):
         assert residual(model, state) <= PRECISION
     a = coefficients(state)
     assert model.is_valid(state)
-    # Kept over 40 events with projections that are true to PRECISION, and summed afresh here.
+    # The learner updates the norm over 40 events, with projections exact to PRECISION; the test
+    # recomputes it.
     assert model.norm(state) ** 2 == pytest.approx(a @ gram(model, state) @ a, rel=1e-6, abs=1e-6)
 
 
 @looped("form", FORMS, ids=str)
 @looped("value", [0.0, 1e30, math.nan])
-def test_a_spoilt_inverse_is_found_and_rebuilt(form, value):
-    """Within as many mistakes as there are rows, or at once where it makes a projection longer than
+def test_a_damaged_inverse_is_found_and_rebuilt(form, value):
+    """Within as many mistakes as there are rows, or at once if it makes a projection longer than
     the row.
     """
     room = (
@@ -76,7 +79,7 @@ def test_a_spoilt_inverse_is_found_and_rebuilt(form, value):
         else {"max_support": 200}
     )
     model = learner(form | room, {"gamma": 0.1})
-    state = learned(model, 1, 30, near=False)
+    state = learn_history(model, 1, 30, near=False)
     n = int(state.support.size[0])
     assert n >= 5
     state.inverse.factor[3] = value
@@ -92,8 +95,8 @@ def test_a_spoilt_inverse_is_found_and_rebuilt(form, value):
 
 @looped("form", FORMS, ids=str)
 @looped("K", [{"gamma": 1e-5}, {"gamma": 0.003}, {"kernel": "polynomial", "d": 9}], ids=str)
-def test_rows_that_float64_cannot_tell_apart_never_spoil_the_inverse(form, K):
-    """Against a solver of more digits: a projection is the nearest point, to 1e-5 of the row's
+def test_rows_that_float64_cannot_distinguish_keep_the_inverse_exact(form, K):
+    """A solver with more digits checks that a projection is the nearest point, to 1e-5 of the row's
     length.
     """
     model = learner({**form, **({"budget": 60} if "budget" in form else {"max_support": 60})}, K)
@@ -104,7 +107,7 @@ def test_rows_that_float64_cannot_tell_apart_never_spoil_the_inverse(form, K):
     projected, now = 0, gram(model, state)
     for x, label in zip(X, y, strict=True):
         k, own = (
-            compared(model, state, one(x))[:, 0],
+            compare_to_stored(model, state, one(x))[:, 0],
             compare_to_itself(model.function(), one(x), 0).k,
         )
         a, G, rebuilt = coefficients(state), now, state.inverse.rebuilt[0]
@@ -122,14 +125,14 @@ def test_rows_that_float64_cannot_tell_apart_never_spoil_the_inverse(form, K):
                 and (dense(stored_rows(state.support))[-1, 1:] == x[1:]).all()
             ):
                 continue
-            off = np.array(coefficients(state) - a - label * solved(G, k), np.float64)
+            off = np.array(coefficients(state) - a - label * solve(G, k), np.float64)
             assert off @ G @ off <= 1e-10 * own
             projected += 1
     assert projected > 10 or form == FORMS[-1]
 
 
-def solved(K, k):
-    """K⁻¹k by Cholesky in long doubles."""
+def solve(K, k):
+    """Return K⁻¹k by Cholesky in long doubles."""
     n = len(K)
     L, u = np.zeros((n, n), np.longdouble), np.zeros(n, np.longdouble)
     for i in range(n):
@@ -142,9 +145,9 @@ def solved(K, k):
     return u
 
 
-def test_a_state_that_no_rows_led_to_is_seen():
+def test_a_state_that_no_rows_lead_to_is_invalid():
     model = learner(FORMS[0], KERNELS[0])
-    state = learned(model, 1, 20)
+    state = learn_history(model, 1, 20)
     spoilt = [("inverse/factor", 0, 0.0), ("inverse/factor", 1, math.nan), ("inverse/own", 0, -1.0)]
     spoilt += [("inverse/limit", 0, 0.0), ("inverse/turn", 0, -1), ("inverse/since", 0, -1)]
     assert model.is_valid(state)

@@ -1,4 +1,4 @@
-"""Every figure of quality is the one that its definition gives for a list of all events."""
+"""Every figure of quality equals its definition over a list of all events."""
 
 import math
 
@@ -9,14 +9,14 @@ from hypothesis import given
 from learners.evaluation.progress import WINDOW
 from learners.evaluation.quality import FADING, by_class, figures
 from tests.examples import examples
-from tests.learners.quality_streams import CLASSES, LONG, passed, stream, streams
+from tests.learners.quality_streams import CLASSES, LONG, assess_stream, stream, streams
 from tests.looped import looped
 
 some = examples(60)
 
 
 class Oracle:
-    """Everything that happened in lists, from which each figure is made by its definition."""
+    """All outcomes in lists, from which each figure is computed by its definition."""
 
     def __init__(self, classes, rows):
         self.pairs, self.wrong, self.majority, self.no_change, self.losses = [], [], [], [], []
@@ -27,7 +27,7 @@ class Oracle:
                 if classes == 0
                 else (int(label), guess)
             )
-            # most frequent; of those the one that had so many first
+            # most frequent; of equals, the first to reach the count
             top = max(reached, key=lambda k: (len(reached[k]), -reached[k][-1]), default=None)
             self.wrong.append(int(g != c or c < 0))
             self.majority.append(int(top != c))
@@ -47,25 +47,25 @@ class Oracle:
         return {
             "error": rate,
             "recent": mean(self.wrong[-WINDOW:]),
-            "fading": faded(self.wrong),
+            "fading": fading_mean(self.wrong),
             "majority": mean(self.majority),
             "majority_recent": mean(self.majority[-WINDOW:]),
             "no_change": mean(self.no_change),
             "no_change_recent": mean(self.no_change[-WINDOW:]),
-            "kappa": beyond(
+            "kappa": kappa(
                 1.0 - rate,
                 sum(self.count(c) * self.claimed(c) for c in range(9)) / n**2 if n else 1.0,
             ),
-            "kappa_temporal": beyond(1.0 - rate, 1.0 - mean(self.no_change)),
-            "kappa_majority": beyond(1.0 - rate, 1.0 - mean(self.majority)),
-            "kappa_temporal_recent": beyond(
+            "kappa_temporal": kappa(1.0 - rate, 1.0 - mean(self.no_change)),
+            "kappa_majority": kappa(1.0 - rate, 1.0 - mean(self.majority)),
+            "kappa_temporal_recent": kappa(
                 1.0 - mean(self.wrong[-WINDOW:]), 1.0 - mean(self.no_change[-WINDOW:])
             ),
-            "kappa_majority_recent": beyond(
+            "kappa_majority_recent": kappa(
                 1.0 - mean(self.wrong[-WINDOW:]), 1.0 - mean(self.majority[-WINDOW:])
             ),
             "log_loss": mean(self.losses),
-            "log_loss_fading": faded(self.losses),
+            "log_loss_fading": fading_mean(self.losses),
         }
 
     def count(self, c):
@@ -82,7 +82,7 @@ def mean(values):
     return sum(values) / len(values) if values else math.nan
 
 
-def faded(values):
+def fading_mean(values):
     weights = [FADING ** (len(values) - 1 - k) for k in range(len(values))]
     return (
         sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights)
@@ -91,16 +91,16 @@ def faded(values):
     )
 
 
-def beyond(right, chance):
+def kappa(right, chance):
     return math.nan if math.isnan(right) or chance == 1.0 else (right - chance) / (1.0 - chance)
 
 
 def check_figures(classes, rows):
-    wrong, (progress, quality, _) = passed(classes, rows)
+    wrong, (progress, quality, _) = assess_stream(classes, rows)
     oracle = Oracle(classes, rows)
     assert wrong.dtype == np.uint8
     assert wrong.tolist() == oracle.wrong
-    # Counts are exact; a kappa divides what is left of two rates, of which 1/300² is left at least.
+    # Counts are exact; a kappa divides differences of rates, which are at least 1/300².
     assert figures(progress, quality)._asdict() == pytest.approx(
         oracle.figures(), rel=1e-9, abs=1e-12, nan_ok=True
     )
@@ -121,19 +121,19 @@ def check_figures(classes, rows):
 
 @some
 @given(streams())
-def test_all_figures_are_those_by_definition(events):
+def test_all_figures_follow_their_definition(events):
     check_figures(*events)
 
 
 @looped("calm", [False, True])
 @looped("classes", CLASSES)
-def test_the_same_over_a_long_stream(classes, calm):
+def test_all_figures_follow_their_definition_over_a_long_stream(classes, calm):
     check_figures(classes, stream(7, 2600, classes, calm=calm))
 
 
 @looped("size", [0, 1, 7, 300, WINDOW - 1, WINDOW, WINDOW + 1, 2500])
 def test_the_window_holds_the_last_outcomes(size):
-    wrong, (progress, _, _) = passed(0, [array[:size] for array in LONG[0]])
+    wrong, (progress, _, _) = assess_stream(0, [array[:size] for array in LONG[0]])
     assert (int(progress.events[0]), int(progress.errors[0])) == (size, int(wrong.sum()))
     assert progress.error_rate == int(wrong.sum()) / max(1, size)
     assert progress.recent_error_rate == int(wrong[-WINDOW:].sum()) / max(1, min(WINDOW, size))

@@ -14,7 +14,7 @@ from learners.evaluation.validation import check_together, restore_quality
 from learners.state import flatten
 from tests.examples import examples
 from tests.learners.damage import plus, put
-from tests.learners.quality_streams import CLASSES, LONG, passed
+from tests.learners.quality_streams import CLASSES, LONG, assess_stream
 from tests.looped import looped
 
 some = examples(60)
@@ -57,8 +57,8 @@ DAMAGE = {
 
 
 @looped(("name", "change"), DAMAGE.values(), ids=DAMAGE)
-def test_what_no_events_lead_to_is_refused(name, change):
-    arrays = flatten(passed(0, [array[:1200] for array in LONG[0]])[1][1])
+def test_binary_counts_that_no_events_lead_to_are_refused(name, change):
+    arrays = flatten(assess_stream(0, [array[:1200] for array in LONG[0]])[1][1])
     restore_quality(0, arrays)
     with pytest.raises(ValueError, match=r"corrupt checkpoint|this learner has"):
         restore_quality(0, arrays | {name: change(arrays[name])})
@@ -73,15 +73,15 @@ SEVERAL = {
 
 
 @looped(("name", "change"), SEVERAL.values(), ids=SEVERAL)
-def test_the_same_of_several_classes(name, change):
-    arrays = flatten(passed(2, LONG[2])[1][1])
+def test_multiclass_counts_that_no_events_lead_to_are_refused(name, change):
+    arrays = flatten(assess_stream(2, LONG[2])[1][1])
     restore_quality(2, arrays)
     with pytest.raises(ValueError, match="corrupt checkpoint"):
         restore_quality(2, arrays | {name: change(arrays[name])})
 
 
-def test_an_outcome_of_an_event_that_has_not_come_is_refused():
-    arrays = flatten(passed(0, [array[:5] for array in LONG[0]])[1][1])
+def test_an_outcome_of_a_future_event_is_refused():
+    arrays = flatten(assess_stream(0, [array[:5] for array in LONG[0]])[1][1])
     restore_quality(0, arrays)
     outcomes = arrays["outcomes"].copy()
     outcomes[:, [0, 900]] = outcomes[:, [900, 0]]
@@ -103,11 +103,11 @@ def test_arrays_of_another_number_of_classes_are_refused():
     st.data(),
 )
 def test_any_damage_is_refused_or_harmless(classes, name, data):
-    """What is taken can be gone on with: figures are numbers, and no count is put outside of the
-    arrays.
+    """A state that is accepted can continue: figures are numbers, and no count is written outside
+    the arrays.
     """
     rows, length = LONG[classes], data.draw(st.sampled_from([0, 5, 1500]))
-    arrays = flatten(passed(classes, [array[:length] for array in rows])[1][1])
+    arrays = flatten(assess_stream(classes, [array[:length] for array in rows])[1][1])
     damaged = arrays[name].copy()
     values = {
         "f": st.one_of(st.floats(), st.floats(-2, 2000)),
@@ -134,14 +134,14 @@ def test_any_damage_is_refused_or_harmless(classes, name, data):
 
 
 def test_parts_of_different_events_are_refused():
-    one, other = (passed(0, [array[:n] for array in LONG[0]])[1] for n in (1000, 1400))
+    one, other = (assess_stream(0, [array[:n] for array in LONG[0]])[1] for n in (1000, 1400))
     check_together(*one)
-    check_together(other[0], *one[1:])  # quality began late
+    check_together(other[0], *one[1:])  # quality may begin later
     for parts in ((one[0], *other[1:]), (*one[:2], other[2]), (*other[:2], one[2])):
         with pytest.raises(ValueError, match="do not count the same events"):
             check_together(*parts)
     y, guess, p = LONG[0]
-    worse = passed(0, (y[:1000], -guess[:1000], p[:1000]))[1]
+    worse = assess_stream(0, (y[:1000], -guess[:1000], p[:1000]))[1]
     for parts in ((worse[0], *one[1:]), (*one[:2], worse[2])):
         with pytest.raises(ValueError, match="do not count the same events"):
             check_together(*parts)

@@ -1,4 +1,4 @@
-"""From a configuration to a learner and back, and what is said of a wrong one."""
+"""From a configuration to a learner and back, and the messages of a wrong configuration."""
 
 import json
 
@@ -13,7 +13,7 @@ from tests.looped import looped
 
 
 @looped("kind", KINDS)
-def test_every_line_of_the_registry_leads_to_its_class(kind):
+def test_every_entry_of_the_registry_leads_to_its_class(kind):
     cls = kind_class(kind)
     assert cls.model_fields["kind"].default == kind
     assert all("base" in kind_class(outer).model_fields for outer in COMPOSITIONS)
@@ -25,7 +25,7 @@ def test_every_leaf_needs_no_parameter(kind):
 
 
 @looped("learner", specs(), ids=name)
-def test_a_learner_is_what_its_dump_makes(learner):
+def test_a_learner_is_rebuilt_from_its_dump(learner):
     assert make(learner.model_dump()) == learner
     assert make(learner.model_dump_json()) == learner
     assert make(learner) is learner
@@ -50,7 +50,7 @@ def test_a_learner_is_what_its_dump_makes(learner):
         (' {"kind": "pa1", "C": 0.1}', {"kind": "pa1", "C": 0.1}),
     ],
 )
-def test_shorthand_says_the_same(shorthand, spec):
+def test_shorthand_equals_the_mapping(shorthand, spec):
     assert make(shorthand) == make(spec)
 
 
@@ -125,14 +125,14 @@ def test_a_base_may_be_a_shorthand_at_any_depth():
         (["pa"], "a learner is a mapping with a kind"),
     ],
 )
-def test_what_is_wrong_is_said_in_words(spec, words):
+def test_a_wrong_spec_is_refused_with_a_reason(spec, words):
     with pytest.raises(ValueError, match=r".") as error:
         make(spec)
     assert str(error.value).startswith(words)
     assert "\n" not in str(error.value)
 
 
-def test_a_learner_cannot_be_changed():
+def test_a_learner_is_immutable():
     with pytest.raises(ValidationError, match="frozen"):
         make("pa1").C = 2.0
 
@@ -142,7 +142,7 @@ class Layout:
         self.dense, self.bias = dense, bias
 
 
-def test_center_is_settled_by_the_features_and_refused_where_they_are_hashed():
+def test_the_features_resolve_center_and_hashed_ones_refuse_it():
     learner = make({"kind": "scaled", "base": "pa"})
     assert learner.bind(Layout(dense=True, bias=True)).center is True
     assert learner.bind(Layout(dense=False, bias=True)).center is False
@@ -158,14 +158,14 @@ def test_center_is_settled_by_the_features_and_refused_where_they_are_hashed():
 
 @looped("leaf", ["sgd-log", "perceptron:bias=r2", "winnow", "winnow-balanced", "mbw"])
 @looped("outer", ["averaged", "one_vs_rest", "scaled"])
-def test_a_rule_with_its_own_bias_needs_the_bias_slot_however_deep(outer, leaf):
+def test_a_rule_with_a_bias_needs_the_bias_slot_at_any_depth(outer, leaf):
     learner = make({"kind": outer, "base": leaf})
     learner.bind(Layout(dense=True, bias=True))
     with pytest.raises(ValueError, match="set features"):
         learner.bind(Layout(dense=True, bias=False))
 
 
-def test_the_kernel_form_of_a_rule_is_a_family_of_its_own():
+def test_kernel_learners_form_separate_families():
     told = {kind: describe(kind) for kind in KINDS}
     assert told["k-perceptron"]["family"] == "kernel perceptron"
     assert told["perceptron"]["family"] == "perceptron"
@@ -179,19 +179,19 @@ def test_the_kernel_form_of_a_rule_is_a_family_of_its_own():
 @looped(
     ("given", "end"), [("rbff", r"; did you mean 'rbf'\?$"), ("gaussian", r" or 'tree\+sigmoid'$")]
 )
-def test_a_misspelt_word_of_a_choice_has_a_hint(given, end):
+def test_a_misspelt_choice_gets_a_hint(given, end):
     with pytest.raises(ValueError, match="k-pa1: kernel: Input should be .*" + end):
         make(f"k-pa1:kernel={given}")
 
 
 @looped("wrong", [{"kind": "forgetron", "budget": True}, {"kind": "k-perceptron", "gamma": True}])
-def test_true_is_no_number(wrong):
+def test_true_is_refused_as_a_number(wrong):
     with pytest.raises(ValueError, match="must not be true or false"):
         make(wrong)
     assert make({"kind": "romma", "aggressive": True}).aggressive
 
 
-def test_two_caps_are_one_too_many():
+def test_budget_and_max_support_exclude_each_other():
     with pytest.raises(ValueError, match="budget takes the place of max_support"):
         make("projectron:budget=30,max_support=3")
     again = make(make("projectron:budget=30").model_dump())

@@ -1,5 +1,5 @@
-"""Rows and trees compared with the whole set at once give the bits of one comparison after the
-other.
+"""Comparing a row or a tree with the whole set at once gives the same bits as comparing it row by
+row.
 """
 
 import numpy as np
@@ -53,7 +53,7 @@ def test_products_are_summed_from_left_to_right(shape, size):
         assert work.k[i] == total
 
 
-def test_trees_together_are_trees_one_by_one():
+def test_comparing_trees_together_equals_one_by_one():
     rng = np.random.default_rng(0)
     trees = Trees.concatenate(
         [flatten_tree(bracketed(rng, depth), 1000) for depth in (1, 2, 3, 4) for _ in range(5)]
@@ -61,7 +61,7 @@ def test_trees_together_are_trees_one_by_one():
     n = trees.ends.size - 1
     assert any(
         np.unique(trees.rows(i, i + 1).productions).size < np.diff(trees.ends)[i] for i in range(n)
-    ), "repeats"
+    ), "no tree repeats a production"
     together, alone = np.empty(n), np.empty(1)
     for i in range(n):
         common(trees, i, trees, 0, n, 0.4, together)

@@ -1,4 +1,4 @@
-"""Stored rows compared with the set they are in, against kernels written from the thesis."""
+"""A stored row compared with its own set, against kernels written from the thesis."""
 
 import numpy as np
 
@@ -17,11 +17,11 @@ EVENTS = 40
 
 @looped("dim", [SMALL, 40])
 @looped("learner", [made for spec in choices(FIRST) if (made := built(spec))], ids=name)
-def test_a_stored_row_is_compared_with_all_of_the_set(learner, dim):
+def test_a_stored_row_is_compared_with_its_whole_set(learner, dim):
     stream = suited(learner, seeded(5, EVENTS, dim))
     state, y = learner.init(dim), labels(learner, stream)
     kept = [
-        t for t in range(EVENTS) if moved(learner, state, stream.X.rows(t, t + 1), y[t : t + 1])
+        t for t in range(EVENTS) if moves(learner, state, stream.X.rows(t, t + 1), y[t : t + 1])
     ]
     rows = [with_tree(dense(stream)[t], texts(EVENTS)[t]) for t in kept]
     assert len(rows) == state.support.size[0] > ROOM / 2
@@ -35,7 +35,7 @@ def test_a_stored_row_is_compared_with_all_of_the_set(learner, dim):
     assert state_digest(state) == before
 
 
-def moved(learner, state, X, y):
+def moves(learner, state, X, y):
     before = learner.updates(state)
     learner.learn(state, X, y)
     return learner.updates(state) > before

@@ -1,6 +1,4 @@
-"""The support set against a list of rows: adding, dropping, what is told of it, and what cannot be
-one.
-"""
+"""The support set against a list of rows: adding, dropping, and arrays that are no valid set."""
 
 import numpy as np
 import pytest
@@ -14,7 +12,7 @@ from learners.kernel.tree_parser import flatten_tree
 from learners.registry import LEARNERS, make
 from learners.state import flatten, restore, state_digest
 from tests.examples import examples
-from tests.learners.stored_sets import scored
+from tests.learners.stored_sets import score_with
 from tests.learners.streams import bracketed
 from tests.looped import looped
 
@@ -22,7 +20,7 @@ DIM, ROWS, ENTRIES, NODES = 9, 5, 12, 40
 
 
 def row(seed):
-    """A row of up to four entries, the bias among them or not, with a tree or without."""
+    """Return a row of up to four entries, with or without the bias and a tree."""
     rng = np.random.default_rng(seed)
     slots = sorted(rng.choice(np.arange(1, DIM), rng.integers(0, 5), replace=False).tolist())
     bias = [0] if rng.random() < 0.5 else []
@@ -40,22 +38,22 @@ def same(support, rows):
     ]
     pairs = [(flatten(stored_row(support, i)), flatten(one)) for i, one in enumerate(wanted)]
     return all(
-        np.array_equal(array, one[path]) for stored, one in pairs for path, array in stored.items()
+        np.array_equal(array, one[path]) for kept, one in pairs for path, array in kept.items()
     )
 
 
-def stored(support, X, a):
+def add_row(support, X, a):
     square = float(sum(value * value for value in X.values[X.indices > 0]))
     add(support, X, 0, a, square, 0.5)
 
 
 STEPS = st.lists(st.one_of(st.integers(0, 200), st.integers(-ROWS, -1)), max_size=30)
-"""Seeds of rows to be added, and below 0 which one is dropped."""
+"""Seeds of rows to add; −k drops the row k from the end."""
 
 
 @examples(100)
 @given(steps=STEPS)
-def test_rows_are_kept_in_order_and_what_is_free_is_zero(steps):
+def test_rows_stay_in_order_and_free_room_stays_0(steps):
     support, kept = fresh_support(DIM, ROWS, ENTRIES, NODES), []
     for step in steps:
         X = row(abs(step))
@@ -64,7 +62,7 @@ def test_rows_are_kept_in_order_and_what_is_free_is_zero(steps):
                 drop(support, len(kept) + step)
                 del kept[step]
         elif has_room(support, X, 0):
-            stored(support, X, float(len(kept) + 1))
+            add_row(support, X, float(len(kept) + 1))
             kept.append(X)
         else:
             entries = sum((part.indices > 0).sum() for part in [*kept, X])
@@ -79,10 +77,10 @@ def test_rows_are_kept_in_order_and_what_is_free_is_zero(steps):
     assert [array.tobytes() for array in back.trees] == [array.tobytes() for array in support.trees]
 
 
-def filled():
+def make_set():
     support = fresh_support(DIM, ROWS, ENTRIES, NODES)
     for seed in (5, 6, 7):
-        stored(support, row(seed), 1.0)
+        add_row(support, row(seed), 1.0)
     return support
 
 
@@ -91,16 +89,14 @@ MESS = st.tuples(
     st.integers(0, 10**6),
     st.sampled_from([-(2**62), -1, 0, 1, 3, 7, 2**62, np.nan]),
 )
-CHANGED = [path for path, array in flatten(filled()).items() if array.size and path != "dim"]
+CHANGED = [path for path, array in flatten(make_set()).items() if array.size and path != "dim"]
 
 
 @examples(300)
 @given(mess=st.lists(MESS, min_size=1, max_size=3))
-def test_what_is_taken_for_a_set_can_be_worked_with(mess):
-    """Whatever was written into it: a kernel that runs over it without bounds checks stays
-    inside.
-    """
-    support = filled()
+def test_a_set_that_counts_as_valid_is_safe_for_kernels(mess):
+    """Whatever numbers are written into it, a kernel without bounds checks stays inside."""
+    support = make_set()
     for which, place, value in mess:
         path = CHANGED[which % len(CHANGED)]
         array = getattr(
@@ -110,7 +106,7 @@ def test_what_is_taken_for_a_set_can_be_worked_with(mess):
             array[place % array.size] = value
     if is_valid_support(support):
         K = make("k-perceptron:kernel=tree+rbf,gamma=1,width=4").function()
-        assert np.isfinite(scored(support, K, row(3))).all()
+        assert np.isfinite(score_with(support, K, row(3))).all()
         while support.size[0]:
             drop(support, 0)
         assert same(support, [])
@@ -148,8 +144,8 @@ def test_what_is_taken_for_a_set_can_be_worked_with(mess):
         ("trees/children", 0, -1),
     ],
 )
-def test_what_a_kernel_could_not_survive_is_no_set(name, place, value):
-    support = filled()
+def test_a_set_that_a_kernel_could_not_survive_is_invalid(name, place, value):
+    support = make_set()
     assert is_valid_support(support)
     part = support.trees if name.startswith("trees/") else support
     getattr(part, name.removeprefix("trees/"))[place] = value
@@ -160,7 +156,7 @@ STORING = [kind for kind in LEARNERS if make(kind).capabilities.stores_rows]
 
 
 @looped("kind", STORING)
-def test_a_checkpoint_holds_what_is_stored_and_not_the_room(kind):
+def test_a_checkpoint_holds_only_the_stored_rows(kind):
     learner = make(f"{kind}:gamma=1,width=64")
     state = learner.init(DIM)
     assert sum(array.nbytes for array in flatten(state).values()) < 300
@@ -170,7 +166,7 @@ def test_a_checkpoint_holds_what_is_stored_and_not_the_room(kind):
 
 
 def test_arrays_beyond_the_room_are_refused():
-    support = filled()
+    support = make_set()
     small = fresh_support(DIM, 2, ENTRIES, NODES)
     with pytest.raises(
         ValueError, match=r"a is float64\(3,\), this learner has float64\(2,\) at most"
@@ -178,7 +174,7 @@ def test_arrays_beyond_the_room_are_refused():
         restore(small, flatten(support))
 
 
-def test_classes_that_are_not_there_take_no_room_in_a_checkpoint():
+def test_unseen_classes_take_no_room_in_a_checkpoint():
     learner = make(
         {"kind": "one_vs_rest", "max_classes": 64, "base": "k-perceptron:gamma=1,width=64"}
     )

@@ -1,6 +1,7 @@
-"""`support_terms`: the terms of the stored rows sum to the score, for each learner that has them.
+"""`support_terms`: the terms of the stored rows sum to the score, for each learner that stores
+rows.
 
-The rows with the largest terms are listed.
+It lists the rows with the largest terms.
 """
 
 import numpy as np
@@ -12,15 +13,15 @@ from learners.kernel.support import add, fresh_support
 from learners.registry import make
 from learners.state import state_digest
 from tests.learners.specs import chosen_specs, every_learner
-from tests.learners.stored_sets import scored
+from tests.learners.stored_sets import score_with
 from tests.learners.streams import SMALL, SPARSE, labels, seeded, suited
 
 STORING = [learner for learner in chosen_specs() if learner.capabilities.stores_rows]
 STREAMS = [seeded(1, 45, SMALL), seeded(2, 30, SPARSE)]
 
 
-def learned(learner, stream):
-    """A state that has learned, and accepted rows: some it has learned from, some it has not."""
+def learn_some(learner, stream):
+    """Return a state that has learned, and accepted rows: some it has learned, some it has not."""
     stream = suited(learner, stream)
     y, state = labels(learner, stream), learner.init(stream.dim)
     half = 2 * stream.X.size // 3
@@ -30,7 +31,7 @@ def learned(learner, stream):
 
 
 def columns(learner, state, row):
-    """Each column of a class that has been seen, and its score."""
+    """Return each column of a seen class, and its score."""
     scores = np.atleast_1d(learner.scores(state, row)[0])
     return [(c, float(scores[c])) for c in np.flatnonzero(np.isfinite(scores)).tolist()]
 
@@ -42,7 +43,7 @@ def leaf(learner):
 @every_learner(STORING)
 def test_support_terms_sum_to_the_score_and_write_nothing(learner):
     for stream in STREAMS:
-        state, rows = learned(learner, stream)
+        state, rows = learn_some(learner, stream)
         before = state_digest(state)
         for row in rows:
             for column, score in columns(learner, state, row):
@@ -61,7 +62,7 @@ def check_sum(learner, state, row, column, score):
         > 0
     )
     assert whole.others == 0.0
-    assert (np.diff(np.abs(parts)) <= 0.0).all(), "the largest first"
+    assert (np.diff(np.abs(parts)) <= 0.0).all(), "the terms are not sorted by size"
     size = np.abs(parts).sum() + abs(whole.constant)
     if whole.exact:
         assert abs(parts.sum() + whole.constant - score) <= 1e-9 * size
@@ -73,9 +74,9 @@ def check_sum(learner, state, row, column, score):
 
 
 @every_learner(STORING)
-def test_without_a_row_the_set_is_ranked_by_the_rows_own_sizes(learner):
+def test_without_a_row_the_stored_rows_are_ranked_by_their_own_sizes(learner):
     for stream in STREAMS:
-        state, rows = learned(learner, stream)
+        state, rows = learn_some(learner, stream)
         before = state_digest(state)
         for column, _ in columns(learner, state, rows[0]):
             found = learner.support_terms(state, None, column, 1000)
@@ -88,9 +89,9 @@ def test_without_a_row_the_set_is_ranked_by_the_rows_own_sizes(learner):
 
 
 @every_learner([learner for learner in STORING if learner.kind != "scaled"])
-def test_the_rows_told_are_those_that_are_that_similar(learner):
-    """What is told of a row is enough to compare it again, its tree included."""
-    state, rows = learned(learner, STREAMS[0])
+def test_support_terms_name_the_most_similar_rows(learner):
+    """A listed row, with its tree, is complete: comparing it again gives its similarity."""
+    state, rows = learn_some(learner, STREAMS[0])
     K = leaf(learner).function()
     for column, _ in columns(learner, state, rows[-1]):
         found = learner.support_terms(state, rows[-1], column, 4)
@@ -98,12 +99,12 @@ def test_the_rows_told_are_those_that_are_that_similar(learner):
             alone = fresh_support(SMALL, 1, stored.indices.size, stored.trees.productions.size)
             me = compare_to_itself(K, stored, 0)
             add(alone, stored, 0, 1.0, me.square, me.tree)
-            assert scored(alone, K, rows[-1])[0] == pytest.approx(similarity, rel=1e-12)
+            assert score_with(alone, K, rows[-1])[0] == pytest.approx(similarity, rel=1e-12)
 
 
-def test_a_row_is_a_copy():
+def test_support_terms_return_copies():
     learner = make("k-perceptron:gamma=1,width=8,max_support=12")
-    state, rows = learned(learner, STREAMS[0])
+    state, rows = learn_some(learner, STREAMS[0])
     before = state_digest(state)
     found = learner.support_terms(state, rows[0], 0, 3)
     for row in found.rows:
@@ -114,8 +115,8 @@ def test_a_row_is_a_copy():
 
 
 @every_learner(STORING)
-def test_stock(learner):
-    state, rows = learned(learner, STREAMS[0])
+def test_support_usage_counts_stored_rows_and_room(learner):
+    state, rows = learn_some(learner, STREAMS[0])
     stocks = [
         learner.support_usage(state, column) for column, _ in columns(learner, state, rows[0])
     ]

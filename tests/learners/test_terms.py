@@ -1,5 +1,5 @@
-"""A score is the sum of its terms, and the weights are those that answer, for every learner and
-every composition.
+"""A score is the sum of its terms, and `weights` returns the weights that answer, for every learner
+and composition.
 """
 
 import tracemalloc
@@ -21,9 +21,9 @@ LONG = seeded(1, 45, SMALL, hostile=True)
 WIDE = seeded(2, 30, SPARSE, hostile=True)
 
 
-def scored(learner, stream, rows=4):
-    """A state that has learned, and accepted rows: some it has learned from, some it has not, one
-    of the bias alone.
+def learn_some(learner, stream, rows=4):
+    """Return a state that has learned, and accepted rows: some it has learned, some it has not, one
+    with only the bias.
     """
     stream = suited(learner, stream)
     y, state = labels(learner, stream), learner.init(stream.dim)
@@ -35,7 +35,7 @@ def scored(learner, stream, rows=4):
 
 
 def columns(learner, state, row):
-    """Each column of a class that has been seen, and its score; of two classes the only one."""
+    """Return each column of a seen class, and its score; a binary learner has one column."""
     scores = learner.scores(state, row)[0]
     if scores.ndim == 0:
         return [(0, float(scores))]
@@ -46,7 +46,7 @@ def columns(learner, state, row):
 @every_linear
 def test_terms_sum_to_the_score_and_write_nothing(learner):
     for stream in (LONG, WIDE):
-        check_sums(learner, *scored(learner, stream))
+        check_sums(learner, *learn_some(learner, stream))
 
 
 def check_sums(learner, state, rows):
@@ -64,8 +64,8 @@ def check_sums(learner, state, rows):
 
 
 @every_linear
-def test_weights_are_those_of_the_terms_and_a_copy(learner):
-    state, rows = scored(learner, LONG)
+def test_weights_are_copies_of_those_in_the_terms(learner):
+    state, rows = learn_some(learner, LONG)
     before = state_digest(state)
     for column, _ in columns(learner, state, rows[0]):
         weights = learner.weights(state, column)
@@ -96,7 +96,7 @@ def test_the_weights_of_fs3_are_its_scales():
         ("fs:absent=skip", [0, 2]),
     ],
 )
-def test_absent_features_are_listed_where_they_take_part(spec, slots):
+def test_absent_features_that_take_part_are_listed(spec, slots):
     learner = make(spec)
     state = learner.init(4)
     learner.learn(
@@ -107,7 +107,7 @@ def test_absent_features_are_listed_where_they_take_part(spec, slots):
     assert learner.terms(state, Batch.from_rows([([0, 2], [1.0, 3.0])]), 0).slots.tolist() == slots
 
 
-def test_winnow_explains_the_mean_of_what_it_has_seen():
+def test_winnow_explains_the_mean_over_seen_features():
     learner = make("winnow-balanced:theta=0.5")
     state = learner.init(5)
     learner.learn(state, Batch.from_rows([([0, 1], [1.0, 3.0])]), np.array([-1.0]))
@@ -118,7 +118,7 @@ def test_winnow_explains_the_mean_of_what_it_has_seen():
 
 
 @looped("spec", ["averaged:base=pa1", "mbw", "fs2:absent=skip", "scaled:center=false,base=arow"])
-def test_terms_cost_what_the_row_is_long(spec):
+def test_the_cost_of_terms_grows_with_the_row_and_not_the_dimension(spec):
     learner = make(spec)
     state = learner.init(1_000_000)
     row = Batch.from_rows([([0, 999_999], [1.0, 2.0])])

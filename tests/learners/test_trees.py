@@ -26,7 +26,7 @@ some = examples(150)
 few = examples(25)
 
 
-def drawn(seed, count=2, depth=4):
+def draw_trees(seed, count=2, depth=4):
     rng = np.random.default_rng(seed)
     return [bracketed(rng, depth) for _ in range(count)]
 
@@ -45,7 +45,7 @@ def children_of(tree, node):
 # Text to arrays.
 
 
-def test_a_tree_by_hand():
+def test_a_tree_becomes_flat_arrays():
     tree = flatten_tree("(S (NP (PRP I)) (VP (VBP run)))", MOST)
     tree.validate(1)
     assert tree.ends.tolist() == [0, 5]
@@ -78,22 +78,22 @@ def test_spaces_and_brackets_around_words_do_not_matter(other):
         assert mine.tolist() == theirs.tolist()
 
 
-def test_a_word_is_not_a_node_of_the_same_name():
+def test_a_word_differs_from_a_node_of_the_same_name():
     assert not np.isin(
         flatten_tree("(S (A x))", MOST).productions, flatten_tree("(S A)", MOST).productions
     ).any()
-    assert k("(S (A x) b)", "(S (A y) b)") == 0.4, "the roots alone"
+    assert k("(S (A x) b)", "(S (A y) b)") == 0.4, "only the roots may match"
     assert k("(S (A x) b)", "(S A b)") == 0.0
 
 
-def test_the_same_productions_in_every_version():
-    """Hashes are in checkpoints: this file is never made anew."""
+def test_productions_have_the_same_hashes_in_every_version():
+    """Checkpoints hold the hashes: this golden file is never regenerated."""
     for text, productions in json.loads(GOLDEN.read_text(encoding="utf-8")).items():
         assert flatten_tree(text, MOST).productions.tolist() == productions, text
 
 
-def test_long_productions_are_hashed_alike():
-    """Those at hand and those that are too long to be kept go the same way."""
+def test_long_productions_are_hashed_like_short_ones():
+    """Productions that are cached and those too long for the cache get the same hash."""
     for words in (1, LONGEST - 3, LONGEST - 2, LONGEST - 1, 10 * LONGEST):
         digest = hashlib.blake2b(f"S {'x' * words}".encode(), digest_size=8).digest()
         wanted = [int.from_bytes(digest, "little", signed=True)]
@@ -121,14 +121,14 @@ def test_long_productions_are_hashed_alike():
         ("(A (B x) (C y) (D z))", "more than 3 inner nodes", 15),
     ],
 )
-def test_what_is_no_tree_is_told_with_its_position(text, why, position):
+def test_a_text_that_is_no_tree_is_refused_with_the_position(text, why, position):
     with pytest.raises(TreeSyntaxError, match=why) as caught:
         flatten_tree(text, 3)
     assert caught.value.position == position
     assert str(position) in str(caught.value)
 
 
-def test_the_limit_is_of_inner_nodes_alone():
+def test_the_limit_counts_only_inner_nodes():
     flat = f"(S {' '.join(f'(w{n})' for n in range(5000))})"
     assert flatten_tree(flat, 1).productions.size == 1
     with pytest.raises(TreeSyntaxError):
@@ -140,12 +140,12 @@ def test_the_limit_is_of_inner_nodes_alone():
 @example("()")
 @example("(())")
 @example("\x1c(a\x1cb)")
-def test_any_text_is_a_tree_or_a_position_within_it(text):
+def test_any_text_is_a_tree_or_refused_with_a_position_within_it(text):
     tree, position = read(text)
     depths = [0, *np.cumsum([{"(": 1, ")": -1}.get(letter, 0) for letter in text])]
     outside = "".join(letter for letter, depth in zip(text, depths, strict=False) if depth == 0)
     assert (tree is not None) == (outside.strip() == "(" and depths[-1] == 0), (
-        "one tree and nothing beside it"
+        "a text is accepted if and only if it is exactly one tree"
     )
     if tree is None:
         assert 0 <= position <= len(text)
@@ -155,13 +155,15 @@ def test_any_text_is_a_tree_or_a_position_within_it(text):
     assert (np.diff(tree.productions) >= 0).all()
     seen = set()
     for node in tree.order.tolist():
-        assert seen.issuperset(children_of(tree, node)), "children first"
+        assert seen.issuperset(children_of(tree, node)), "children must come first"
         seen.add(node)
-    assert len(tree.children) == tree.productions.size - 1, "all but the root are someone's child"
+    assert len(tree.children) == tree.productions.size - 1, (
+        "each node except the root must be a child"
+    )
 
 
 def read(text):
-    """The tree of a text, or where it is wrong."""
+    """Return the tree of a text, or the position of its error."""
     try:
         return flatten_tree(text, MOST), None
     except TreeSyntaxError as error:
@@ -171,8 +173,8 @@ def read(text):
 # Batches.
 
 
-def test_trees_joined_cut_and_chosen_are_the_same_ones():
-    single = [flatten_tree(text, MOST) for text in drawn(1, 6)]
+def test_concatenated_trees_can_be_cut_and_chosen():
+    single = [flatten_tree(text, MOST) for text in draw_trees(1, 6)]
     parts = [single[0], NO_TREE, Trees.concatenate(single[1:3]), *single[3:]]
     joined = Trees.concatenate(parts)
     joined.validate(7)
@@ -189,9 +191,9 @@ def test_trees_joined_cut_and_chosen_are_the_same_ones():
 
 @some
 @given(st.integers(0, 10**6), st.sampled_from([0.1, 0.4, 1.0]))
-def test_the_flat_kernel_is_the_recursive_one(seed, lam):
-    one, other = drawn(seed)
-    # Sums of positive terms in another order: no more than a rounding for each pair of nodes.
+def test_the_flat_kernel_equals_the_recursive_one(seed, lam):
+    one, other = draw_trees(seed)
+    # Sums of positive terms in another order: at most one rounding per pair of nodes.
     assert k(one, other, lam) == pytest.approx(oracle.trees(one, other, {"lam": lam}), rel=1e-12)
     assert k(one, other, lam) == pytest.approx(k(other, one, lam), rel=1e-12)
     assert own(flatten_tree(one, MOST), 0, lam) == k(one, one, lam)
@@ -200,48 +202,48 @@ def test_the_flat_kernel_is_the_recursive_one(seed, lam):
 @few
 @given(st.integers(0, 10**6), st.sampled_from([0.1, 0.4, 1.0]))
 def test_the_gram_matrix_is_positive_semidefinite(seed, lam):
-    texts = drawn(seed, 10, depth=3)
+    texts = draw_trees(seed, 10, depth=3)
     gram = np.array([[k(a, b, lam) for b in texts] for a in texts])
     scale = np.sqrt(np.diag(gram))
-    # The least of them is 0 where two trees are the same.
+    # The least eigenvalue is 0 if two trees are the same.
     assert np.linalg.eigvalsh(gram / np.outer(scale, scale)).min() >= -1e-9
 
 
 @few
 @given(st.integers(0, 10**6))
-def test_a_tree_is_itself_when_normalised(seed):
-    one, other = drawn(seed)
+def test_a_normalised_tree_has_similarity_1_with_itself(seed):
+    one, other = draw_trees(seed)
     mine, theirs = k(one, one), k(other, other)
-    # A root of a product and a quotient; 1 is also where two trees are the same.
+    # A root of a product and a quotient; two equal trees give 1 as well.
     assert normalise(mine, mine, mine) == pytest.approx(1.0, rel=1e-15)
     assert 0.0 <= normalise(k(one, other), mine, theirs) <= 1.0 + 1e-12
     assert normalise(0.0, 0.0, mine) == 0.0
 
 
-def test_without_a_tree_there_is_nothing_in_common():
-    """Nor is anything read where there is nothing: the last row of a batch without trees is as
-    empty as the first.
-    """
+def test_an_absent_tree_has_similarity_0():
+    """Nothing is read, either: the last row of a batch without trees is as empty as the first."""
     assert [own(NO_TREES, t, 0.4) for t in (0, 1, 1 << 40)] == [0.0] * 3
     assert own(NO_TREE, 0, 0.4) == 0.0
 
 
-def test_fragments_counted_by_hand():
-    """λ + λ for the pre-terminals, and λ(1+λ)² for the root: it alone, with either child, with
-    both.
+def test_fragments_are_counted_as_by_hand():
+    """λ + λ for the pre-terminals, and λ(1+λ)² for the root: alone, with either child,
+    with both.
     """
     text = "(S (A x) (B y))"
     assert k(text, text, 1.0) == 1 + 1 + 4
     assert k(text, text, 0.5) == pytest.approx(0.5 + 0.5 + 0.5 * 1.5**2)
     assert k(text, "(S (A x) (B z))", 1.0) == 1 + 2
     assert k(text, "(T (A x) (B y))", 1.0) == 2
-    assert k(text, "(S (B y) (A x))", 1.0) == 2, "the order of children is part of a production"
+    assert k(text, "(S (B y) (A x))", 1.0) == 2, (
+        "the order of children must be part of a production"
+    )
     assert k(text, NO_TREE, 1.0) == k(NO_TREE, text, 1.0) == 0.0
 
 
-def test_a_deep_chain_is_no_recursion():
-    """50,000 nodes, each with its own production but the lowest: one pair in all, however deep it
-    lies.
+def test_a_deep_chain_needs_no_recursion():
+    """50,000 nodes, each with a different production except the lowest: one pair in all, however
+    deep it lies.
     """
     depth = 50_000
     chain, shallow = "".join(f"(N{n} " for n in range(depth)) + "(A x)" + ")" * depth, "(S (A x))"
@@ -255,6 +257,6 @@ def test_a_deep_chain_is_no_recursion():
 
 
 @looped("text", ["(" * 100_000, "(A " * 100_000, ")" * 100_000, "(A " * 100_000 + ")" * 100_000])
-def test_brackets_100_000_deep(text):
+def test_brackets_100_000_deep_are_refused(text):
     with pytest.raises(TreeSyntaxError):
         flatten_tree(text, 1000)

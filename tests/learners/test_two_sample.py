@@ -1,4 +1,6 @@
-"""The test of two samples has edges that part what can be parted, and the hypergeometric tail."""
+"""The test of two samples: its edges separate all values that can be separated, and its tail is the
+hypergeometric one.
+"""
 
 import numpy as np
 import pytest
@@ -15,13 +17,13 @@ some = examples(40)
 
 @some
 @given(st.integers(1, 3000), st.integers(1, 3000), st.floats(0, 1), st.floats(0, 1))
-def test_the_tail_is_the_hypergeometric_one(m, n, pooled, high):
+def test_the_tail_equals_the_hypergeometric_one(m, n, pooled, high):
     K = round(pooled * (m + n))
     least, most = max(0, K - m), min(n, K)
     b = round(least + high * (most - least))
     if b > n * K / (m + n):
-        # Differences of logarithms of factorials up to 6000!, which are about 46,000: each rounded
-        # by 2⁻⁵³ of that, and SciPy's beside them.
+        # Differences of logarithms of factorials up to 6000!, which are about 46,000: each is
+        # rounded by 2⁻⁵³ of that, here and in SciPy.
         wanted = hypergeom.logsf(b - 1, m + n, K, n)
         assert log_tail(m + n, K, n, b) == pytest.approx(wanted, rel=1e-6, abs=1e-9)
 
@@ -38,7 +40,7 @@ SAMPLES = {
 
 
 @looped(("sample", "wanted"), SAMPLES.values(), ids=SAMPLES)
-def test_edges_part_what_can_be_parted(sample, wanted):
+def test_edges_separate_all_frequent_values(sample, wanted):
     edges = np.empty(EDGES)
     set_edges(edges, np.random.default_rng(0).permutation(sample))
     used = edges[edges < NO_EDGE]
@@ -47,7 +49,7 @@ def test_edges_part_what_can_be_parted(sample, wanted):
     if wanted is not None:
         assert used.size == wanted
     values, counts = np.unique(sample, return_counts=True)
-    for value in values[counts >= 2 * SAMPLE // BINS]:  # a bin of its own
+    for value in values[counts >= 2 * SAMPLE // BINS]:  # a separate bin
         k = bin_of(edges, value)
         assert bin_of(edges, np.nextafter(value, -np.inf)) == k - 1
         assert bin_of(edges, np.nextafter(value, np.inf)) == k + 1
@@ -55,7 +57,7 @@ def test_edges_part_what_can_be_parted(sample, wanted):
     assert bin_of(edges, np.inf) == used.size
 
 
-def test_bins_share_the_sample():
+def test_bins_share_the_sample_evenly():
     rng = np.random.default_rng(1)
     sample, edges = np.exp(9 * rng.normal(size=SAMPLE)), np.empty(EDGES)
     set_edges(edges, sample)

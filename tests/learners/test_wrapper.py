@@ -9,8 +9,8 @@ from learners.learner import Learner
 from learners.registry import COMPOSITIONS, kind_class, make
 
 NOT_FORWARDED = {"init", "scores", "learn", "forget_scale"}
-"""A composition makes its own state; `scores` and `learn` come from `Learner`; only `scaled` has a
-scale.
+"""Members that a wrapper need not forward: a composition makes its own state; `scores` and `learn`
+come from `Learner`; only `scaled` has a scale.
 """
 
 BASES = (
@@ -46,7 +46,7 @@ def test_a_composition_is_a_wrapper_with_the_capabilities_of_its_base(kind):
         for extra in ({}, {"selector": "efs"}) if kind == "selected" else ({},):
             try:
                 composed = make({"kind": kind, "base": base, **extra})
-            except ValueError:  # this base cannot stand here
+            except ValueError:  # the composition refuses this base
                 continue
             taken.append(base.kind)
             assert composed.capabilities == base.capabilities, base

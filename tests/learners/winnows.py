@@ -1,4 +1,4 @@
-"""A multiplicative learner that has seen something, of a stream that suits it."""
+"""A multiplicative learner that has learned some events of a suitable stream."""
 
 from hypothesis import strategies as st
 
@@ -8,7 +8,7 @@ HISTORY = st.integers(0, 40)
 
 
 def after(learner, events):
-    """A state that has seen something."""
+    """Return a state after some events."""
     stream = suited(learner, seeded(7, 40))
     state = learner.init(SMALL)
     learner.learn(state, stream.X.rows(0, events), labels(learner, stream)[:events])

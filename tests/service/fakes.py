@@ -1,5 +1,5 @@
-"""A log and a store in memory that can be made to fail, or the whole process to die, before or
-after any call.
+"""A log and a store in memory that can be made to fail, or to kill the process, before or after any
+call.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,26 +31,26 @@ PARTITION = "0"
 
 
 class Killed(BaseException):
-    """The process is gone; only the log, the dead letters and the store are left."""
+    """The process is gone; only the log, the dead letters and the store remain."""
 
 
 class Fault(NamedTuple):
-    """What happens at one call, counted from 0 over all calls of a plan."""
+    """A fault at one call, counted from 0 over all calls of a plan."""
 
     call: int
     when: Literal["before", "after"]
-    """After: the work is done, but the caller never hears of it."""
+    """With `after` the work is done, but the caller never learns of it."""
     how: Literal["kill", "down"]
 
 
 class Plan:
-    """Faults laid out in advance; each happens once."""
+    """Planned faults; each happens once."""
 
     def __init__(self, faults: Sequence[Fault] = ()) -> None:
         self._faults = {fault.call: fault for fault in faults}
         self._calls = 0
         self.history: list[str] = []
-        """Every call that did its work, by name."""
+        """The names of all calls that did their work."""
 
     def call(self, name: str, down: type[Exception], work: Callable[[], T]) -> T:
         fault = self._faults.get(self._calls)
@@ -68,16 +68,16 @@ class Plan:
 
 
 class Log:
-    """What lies in the log and among the dead letters; it outlives the processes."""
+    """The records of the log and the dead letters; they outlive the processes."""
 
     def __init__(self, values: Sequence[bytes], sizes: Sequence[int] = (1000,)) -> None:
         self.values = list(values)
         self.first = 0
-        """Records before this one have fallen out of the log."""
+        """First record that the log still holds."""
         self.settled: Positions = {}
         self.dead_letters: list[Entry] = []
         self.sizes = cycle(sizes)
-        """How many records a poll finds there at most."""
+        """Most records that each poll returns."""
 
     def source(self, plan: Plan) -> "MemorySource":
         return plan.call("open", SourceUnavailableError, lambda: MemorySource(self, plan))
@@ -155,9 +155,7 @@ class MemorySource:
 
 
 class Inline:
-    """Background work done at once, in the foreground: whatever it raises is there when
-    asked for.
-    """
+    """Background work that runs at once, in the foreground; `result` raises its error."""
 
     done = True
 
@@ -193,7 +191,7 @@ class MemorySink:
 
 
 class FaultyStore(InMemoryStore):
-    """The store that remembers, behind a plan; `on_save` sees every snapshot that becomes the
+    """A store in memory whose calls follow a plan; `on_save` gets every snapshot that becomes the
     newest.
     """
 
@@ -204,7 +202,7 @@ class FaultyStore(InMemoryStore):
 
     @property
     def kept(self) -> Snapshot:
-        """The newest snapshot, for the test: not a call of the plan."""
+        """The newest snapshot; reading it is not a call of the plan."""
         return super().load().snapshot
 
     def acquire(self) -> Acquired:

@@ -1,4 +1,4 @@
-"""What is shipped to run the code: it parses and agrees with itself."""
+"""The shipped files that run the code are valid and agree with each other."""
 
 import json
 import re
@@ -23,13 +23,15 @@ def services() -> dict[str, dict[str, Any]]:
 
 
 def binds(service: dict[str, Any]) -> dict[str, Path]:
-    """Path in the container -> path in the repository, of the mounts that are not named volumes."""
+    """Return path in the container -> path in the repository, of the mounts that are not named
+    volumes.
+    """
     mounts = [mount.split(":") for mount in service.get("volumes", [])]
     return {mount[1]: ROOT / mount[0] for mount in mounts if mount[0].startswith((".", "/"))}
 
 
 def dockerfile() -> list[tuple[str, str]]:
-    """(instruction, arguments), continued lines joined."""
+    """Return (instruction, arguments), with continued lines joined."""
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return [
@@ -37,7 +39,7 @@ def dockerfile() -> list[tuple[str, str]]:
     ]
 
 
-def copied() -> list[str]:
+def copied_files() -> list[str]:
     return [
         source
         for name, arguments in dockerfile()
@@ -47,8 +49,8 @@ def copied() -> list[str]:
 
 
 def composed_settings() -> Settings:
-    """What onepass reads in its container: the mounted file under the environment of the compose
-    file.
+    """Return the settings of onepass in its container: the mounted file, overridden by the
+    environment of the compose file.
     """
     onepass = services()["onepass"]
     return load(binds(onepass)[CONFIG_IN_IMAGE], onepass["environment"])
@@ -59,11 +61,11 @@ def test_every_yaml_file_is_a_mapping(path: Path):
     assert isinstance(read_yaml(path), dict)
 
 
-def test_compose_has_the_loop_and_what_watches_it():
+def test_compose_has_the_services_of_the_loop_and_of_monitoring():
     assert {"kafka", "redis", "onepass", "prometheus", "grafana"} <= services().keys()
 
 
-def test_compose_mounts_only_what_the_repository_has():
+def test_compose_mounts_only_files_of_the_repository():
     mounted = [source for service in services().values() for source in binds(service).values()]
     assert mounted
     assert [source for source in mounted if not source.exists()] == []
@@ -85,7 +87,7 @@ def test_ports_are_published_on_the_loopback_only():
     assert [port for port in ports if not str(port).startswith("127.0.0.1:")] == []
 
 
-def test_redis_keeps_what_it_acknowledged():
+def test_redis_is_configured_to_keep_acknowledged_writes():
     command = services()["redis"]["command"]
     options = dict(zip(command[1::2], command[2::2], strict=True))
     assert options == {
@@ -115,7 +117,7 @@ def test_config_loads_and_names_the_services_and_topics_of_compose():
     assert urlsplit(settings.store.url).netloc == "redis:6379"
 
 
-def test_everybody_agrees_on_the_port():
+def test_all_files_name_the_same_port():
     api = composed_settings().api
     assert api.host == "0.0.0.0"
     assert services()["onepass"]["ports"] == [f"127.0.0.1:{api.port}:{api.port}"]
@@ -131,27 +133,27 @@ def test_everybody_agrees_on_the_port():
     assert dict(dockerfile())["EXPOSE"] == str(api.port)
 
 
-def test_what_listens_to_all_without_keys_says_so_and_is_published_on_the_loopback_only():
+def test_the_container_without_keys_listens_to_all_with_insecure():
     onepass = services()["onepass"]
     assert composed_settings().api.keys_file is None
     assert onepass["command"] == [*json.loads(dict(dockerfile())["CMD"]), "--insecure"]
 
 
 def test_image_runs_onepass_as_a_numeric_user_that_is_not_root():
-    steps = dict(dockerfile())  # the last of each instruction holds
-    # By number, since an orchestrator that demands "not root" cannot look a name up.
+    steps = dict(dockerfile())  # the last one of each instruction counts
+    # A number, since an orchestrator that demands "not root" cannot look up a name.
     assert re.fullmatch(r"[1-9]\d*(:[1-9]\d*)?", steps["USER"])
     assert json.loads(steps["ENTRYPOINT"]) == ["onepass"]
     assert json.loads(steps["CMD"]) == ["run", "--config", CONFIG_IN_IMAGE]
 
 
-def test_image_is_built_from_files_that_exist_and_are_let_through():
-    assert [source for source in copied() if not (ROOT / source).exists()] == []
+def test_the_image_copies_only_existing_files_that_dockerignore_admits():
+    assert [source for source in copied_files() if not (ROOT / source).exists()] == []
     ignore = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-    assert {line[1:] for line in ignore if line.startswith("!")} == set(copied())
+    assert {line[1:] for line in ignore if line.startswith("!")} == set(copied_files())
 
 
-def test_health_check_is_a_program():
+def test_the_health_check_is_a_valid_program():
     command = json.loads(dict(dockerfile())["HEALTHCHECK"].partition(" CMD ")[2])
     assert command[:2] == ["python", "-c"]
     compile(command[2], "HEALTHCHECK", "exec")

@@ -1,4 +1,4 @@
-"""The tree in service/errors.py names every exception of the service and the learners."""
+"""The tree in service/errors.py names every exception of the service and of the learners."""
 
 import importlib
 import pkgutil
@@ -27,7 +27,9 @@ def defined_exceptions():
 
 
 def tree():
-    """Parents of each exception in the docstring: the one above it, and a builtin in brackets."""
+    """Return the parents of each exception in the docstring: the one above it, and the builtin in
+    brackets.
+    """
     path, parents = ["Exception"], {}
     for line in errors.__doc__.splitlines():
         if found := LINE.fullmatch(line):
@@ -41,7 +43,7 @@ def test_every_exception_ends_in_error():
     assert [name for name in defined_exceptions() if not name.endswith("Error")] == []
 
 
-def test_the_tree_has_every_public_exception_and_no_other():
+def test_the_tree_has_exactly_the_public_exceptions():
     public = [name for name in defined_exceptions() if not name.startswith("_")]
     assert sorted(tree()) == sorted(public)
 

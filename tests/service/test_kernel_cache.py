@@ -1,5 +1,5 @@
-"""Compiled kernels: kept where they can be, made anew where they cannot; nothing about the cache
-stops a start.
+"""Compiled kernels are cached where possible and recompiled where not; no error of the cache
+prevents a start.
 """
 
 import json
@@ -57,7 +57,7 @@ sq_norm(np.ones(3))
 """
 
 
-def ran(code, cache, **options):
+def run_code(code, cache, **options):
     environment = os.environ | {"ONEPASS_CACHE_DIR": str(cache)}
     environment.pop("NUMBA_CACHE_DIR", None)
     return subprocess.run(
@@ -71,29 +71,29 @@ def ran(code, cache, **options):
 
 
 def folder(cache):
-    done = ran(TOLD, cache)
+    done = run_code(TOLD, cache)
     return Path(done.stdout.strip()), done.stderr
 
 
-def computed(cache, **options):
-    """Run a kernel in a new process; how many versions came out of the cache, and the lines that it
-    said.
+def compute(cache, **options):
+    """Run a kernel in a new process; return how many versions came from the cache, and the lines it
+    logged.
     """
-    done = ran(COMPUTES, cache, **options)
+    done = run_code(COMPUTES, cache, **options)
     assert done.returncode == 0, done.stderr[-2000:]
     return int(done.stdout.split()[-1]), done.stderr.splitlines()
 
 
 def small_files():
-    """No file may grow beyond this: a write fails as on a full disk, also for root, and without a
-    disk of its own.
+    """Limit the size of files: a write fails as on a full disk, even for root, and without mounting
+    a disk.
     """
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
 
 @contextmanager
 def full_disk(path, free=0):
-    """A disk of 256 KiB with so many bytes left."""
+    """Mount a disk of 256 KiB with this many bytes free."""
     path.mkdir()
     mounted = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(path)]
     if (
@@ -108,7 +108,7 @@ def full_disk(path, free=0):
         subprocess.run(["umount", str(path)], check=True)
 
 
-def is_one_warning(lines, where):
+def check_one_warning(lines, where):
     (line,) = [json.loads(line) for line in lines]
     assert line["level"] == "WARNING"
     assert "kernels are not cached" in line["message"]
@@ -116,56 +116,58 @@ def is_one_warning(lines, where):
     assert "ONEPASS_CACHE_DIR" in line["message"]
 
 
-def test_a_folder_of_the_sources(tmp_path):
+def test_the_cache_folder_depends_on_the_sources(tmp_path):
     found, told = folder(tmp_path)
     assert (found.parent, found.is_dir(), told) == (tmp_path / "kernels", True, "")
     assert folder(tmp_path)[0] == found
 
 
-def test_what_was_compiled_is_found_again(tmp_path):
-    assert computed(tmp_path) == (0, [])
-    assert computed(tmp_path) == (2, [])
+def test_compiled_kernels_are_loaded_from_the_cache(tmp_path):
+    assert compute(tmp_path) == (0, [])
+    assert compute(tmp_path) == (2, [])
 
 
-def test_without_a_folder_it_goes_on_and_writes_nowhere_else(tmp_path):
+def test_an_impossible_folder_is_one_warning_and_nothing_is_written(tmp_path):
     (tmp_path / "file").touch()
-    hits, lines = computed(tmp_path / "file")
+    hits, lines = compute(tmp_path / "file")
     assert hits == 0
-    is_one_warning(lines, tmp_path / "file")
+    check_one_warning(lines, tmp_path / "file")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_write_that_fails_is_one_warning(tmp_path):
-    hits, lines = computed(tmp_path, preexec_fn=small_files)
+def test_a_failed_write_is_one_warning(tmp_path):
+    hits, lines = compute(tmp_path, preexec_fn=small_files)
     assert hits == 0
-    is_one_warning(lines, tmp_path)
-    assert computed(tmp_path) == (0, []), "the next one, with room, finds nothing half written"
-    assert computed(tmp_path) == (2, [])
+    check_one_warning(lines, tmp_path)
+    assert compute(tmp_path) == (0, []), "the next process found an incomplete file"
+    assert compute(tmp_path) == (2, [])
 
 
 @pytest.mark.parametrize("free", [0, 4096], ids=["full at the start", "room for an index alone"])
 def test_a_full_disk_is_one_warning(tmp_path, free):
     with full_disk(tmp_path / "disk", free) as disk:
-        hits, lines = computed(disk)
+        hits, lines = compute(disk)
         assert hits == 0
-        is_one_warning(lines, disk)
+        check_one_warning(lines, disk)
         (disk / "filler").unlink()
-        computed(disk)
-        assert computed(disk) == (2, [])
+        compute(disk)
+        assert compute(disk) == (2, [])
 
 
 @pytest.mark.parametrize(("suffix", "content"), [(".nbi", b""), (".nbc", b"\x80\x04")])
 def test_a_damaged_file_is_compiled_again(tmp_path, suffix, content):
-    """As a power cut leaves one: the name is there, the content is not."""
-    computed(tmp_path)
+    """A power cut leaves such a file: with its name, but without its content."""
+    compute(tmp_path)
     (damaged, *_) = tmp_path.rglob(f"*sq_norm*{suffix}")
     damaged.write_bytes(content)
-    hits, lines = computed(tmp_path)
+    hits, lines = compute(tmp_path)
     assert hits < 2
-    is_one_warning(lines, tmp_path)
-    assert computed(tmp_path) == (2, []), "and is healed"
+    check_one_warning(lines, tmp_path)
+    assert compute(tmp_path) == (2, []), "the damaged file must have been replaced"
 
 
 def test_only_one_process_writes_at_a_time(tmp_path):
-    """Two that compile two versions of a kernel could otherwise give both the same file."""
-    assert ran(WRITES, tmp_path).stdout.split() == ["locked", "locked"]
+    """Otherwise two processes that compile two versions of a kernel could use the same
+    file name.
+    """
+    assert run_code(WRITES, tmp_path).stdout.split() == ["locked", "locked"]

@@ -1,5 +1,5 @@
-"""Two lock files, one set of versions: all that the project is developed with, and what the image
-installs.
+"""Two lock files with one set of versions: all packages of the project's development, and those of
+the image.
 """
 
 import ast
@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[2]
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)(?: ; (.*?))? \\$", re.MULTILINE)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 IN_IMAGE = "fast"
-"""The extra that the image has: `source.client: confluent` is a setting, and nobody can install
-into an image.
+"""The extra that the image has: `source.client: confluent` is a setting, and users cannot install
+packages into an image.
 """
 
 
@@ -25,7 +25,7 @@ def canonical(name):
 
 
 def entries(path):
-    """Each pin of a lock file: by name the version, the marker and the hashes."""
+    """Return each pin of a lock file: name -> version and hashes."""
     found = {}
     for part in re.split(r"\n(?=\S)", (ROOT / path).read_text(encoding="utf-8")):
         if pin := PIN.match(part):
@@ -47,13 +47,13 @@ def runtime():
     return entries("requirements-runtime.lock")
 
 
-def test_the_image_has_the_versions_that_are_tested(whole, runtime):
+def test_the_image_has_the_tested_versions(whole, runtime):
     assert len(runtime) > 20
     assert {name: pin for name, pin in runtime.items() if whole.get(name) != pin} == {}
     assert all(hashes for _, hashes in runtime.values())
 
 
-def test_the_image_has_what_is_required_and_nothing_to_develop_with(runtime):
+def test_the_image_has_the_required_packages_and_no_development_tools(runtime):
     extras = PROJECT["project"]["optional-dependencies"]
     asked = required(PROJECT["project"]["dependencies"]) | required(extras[IN_IMAGE])
     assert asked <= runtime.keys()
@@ -62,7 +62,7 @@ def test_the_image_has_what_is_required_and_nothing_to_develop_with(runtime):
     )
     assert not (elsewhere - asked) & runtime.keys()
     assert required(PROJECT["build-system"]["requires"]) <= runtime.keys(), (
-        "the image builds without a download"
+        "the image must build without a download"
     )
     assert PROJECT["dependency-groups"]["build"] == PROJECT["build-system"]["requires"]
 
@@ -81,7 +81,7 @@ def test_every_import_is_in_the_image_or_belongs_to_an_extra(runtime):
 
 
 def imported(path):
-    """Top names of all imports of a file, also of those within functions."""
+    """Return the top-level names of all imports of a file, also of those within functions."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""Logs: one line whatever is logged, allowed fields alone, no secret, no flood."""
+"""Logs: one line per record, only allowed fields, no secrets, no flood."""
 
 import io
 import json
@@ -41,8 +41,8 @@ def record(message, *arguments, name="onepass", fault=None, **fields):
     return made
 
 
-def said(*records, structured=True):
-    """The lines that come of records."""
+def log_lines(*records, structured=True):
+    """Return the lines that the records become."""
     handling = handler(structured=structured)
     for one in records:
         handling.handle(one)
@@ -55,7 +55,7 @@ def said(*records, structured=True):
     st.dictionaries(st.sampled_from(["request_id", "other", "args_", "route"]), st.text()),
 )
 def test_any_message_is_one_line_of_allowed_fields(message, value, fields):
-    (line,) = said(record("%s and %s", message, value, **fields))
+    (line,) = log_lines(record("%s and %s", message, value, **fields))
     document = json.loads(line)
     assert document.keys() <= ALLOWED
     assert len(line.splitlines()) == 1
@@ -63,17 +63,17 @@ def test_any_message_is_one_line_of_allowed_fields(message, value, fields):
 
 
 @given(st.text())
-def test_a_plain_line_is_one_line_too(message):
-    (line,) = said(record("%s", message), structured=False)
+def test_a_plain_record_is_one_line(message):
+    (line,) = log_lines(record("%s", message), structured=False)
     assert len(line.splitlines()) == 1
 
 
-def test_a_trace_is_kept_in_its_line_and_without_secrets():
+def test_a_traceback_stays_in_its_line_without_secrets():
     key = new_key()
     try:
         raise RuntimeError(f"Bearer {key}\n{CANARY}")
     except RuntimeError:
-        (line,) = said(record("failed", fault=sys.exc_info(), status=500, ms=1.5))
+        (line,) = log_lines(record("failed", fault=sys.exc_info(), status=500, ms=1.5))
     document = json.loads(line)
     assert (document["status"], document["ms"]) == (500, 1.5)
     assert "RuntimeError" in "".join(document["trace"])
@@ -95,22 +95,22 @@ SECRETS = {
 
 @looped("text", SECRETS.values(), ids=SECRETS)
 @looped("structured", [True, False])
-def test_what_looks_like_a_secret_is_not_logged(text, structured):
+def test_text_that_looks_like_a_secret_is_not_logged(text, structured):
     for one in (record(text), record("%s", text), record("x", route=text)):
-        lines = "".join(said(one, structured=structured))
+        lines = "".join(log_lines(one, structured=structured))
         assert CANARY not in lines
         assert "op_" not in lines or "op_***" in lines
 
 
-def test_what_is_no_secret_stays():
+def test_other_text_is_logged_unchanged():
     text = (
         "Redis at redis://127.0.0.1:6379/0 is away; the password was refused: see"
         " store.password_file"
     )
-    assert json.loads(said(record(text))[0])["message"] == text
+    assert json.loads(log_lines(record(text))[0])["message"] == text
 
 
-def test_passwords_of_the_settings_are_not_logged_wherever_they_stand(tmp_path, monkeypatch):
+def test_passwords_of_the_settings_are_never_logged(tmp_path, monkeypatch):
     monkeypatch.setattr(logs, "_known", set())
     file = tmp_path / "password"
     file.write_text(f"{CANARY}-file\nmore\n")
@@ -126,10 +126,10 @@ def test_passwords_of_the_settings_are_not_logged_wherever_they_stand(tmp_path, 
     }
     logs.register_secrets(parse(settings, "test"))
     for end in ("-sasl", "-file", "-url", "%2Durl"):
-        assert CANARY not in said(record(f"it said {CANARY}{end} again"))[0]
+        assert CANARY not in log_lines(record(f"it said {CANARY}{end} again"))[0]
 
 
-def test_a_repeated_line_is_let_through_so_often_and_then_counted(monkeypatch):
+def test_repeated_lines_are_counted_beyond_a_limit(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(logs.time, "monotonic", clock)
     handling = handler()
@@ -144,7 +144,7 @@ def test_a_repeated_line_is_let_through_so_often_and_then_counted(monkeypatch):
     assert lines[-2:] == ["away for the 99th time (and 57 more)", "away for the 100th time"]
 
 
-def test_what_is_remembered_of_lines_is_bounded():
+def test_the_memory_of_repeated_lines_is_bounded():
     calm = logs.RepeatFilter()
     for n in range(10 * logs.MESSAGES):
         assert calm.filter(record(f"line {n}"))
@@ -152,5 +152,5 @@ def test_what_is_remembered_of_lines_is_bounded():
 
 
 @pytest.mark.parametrize("forms", [LOGS, STORES])
-def test_the_forms_of_an_address_are_not_taken_for_one(forms):
+def test_documented_url_forms_are_not_redacted(forms):
     assert redact(forms) == forms

@@ -1,4 +1,4 @@
-"""Too little memory: a status that is not 0, and one line that says so."""
+"""With too little memory the status is not 0, and one line says so."""
 
 import resource
 import subprocess
@@ -29,7 +29,7 @@ def config(tmp_path):
     return path
 
 
-def limited(memory, stack=None):
+def limit_memory(memory, stack=None):
     def limit():
         if stack is not None:
             resource.setrlimit(resource.RLIMIT_STACK, (stack * MIB, resource.RLIM_INFINITY))
@@ -41,13 +41,13 @@ def limited(memory, stack=None):
 @pytest.mark.parametrize(
     ("memory", "stack"), [(120, None), (160, None), (250, None), (600, 600)], ids=str
 )
-def test_a_limit_that_is_too_low_ends_with_a_status_and_a_line(config, memory, stack):
-    """With stacks of the limit's size no thread can be made, as on a machine of many cores:
+def test_too_little_memory_ends_with_an_error_status_and_one_line(config, memory, stack):
+    """If stacks have the size of the limit no thread can start, as on a machine with many cores:
     OpenBLAS raises SIGINT.
     """
     done = subprocess.run(
         [sys.executable, "-m", "service", "run", "--config", str(config)],
-        preexec_fn=limited(memory, stack),
+        preexec_fn=limit_memory(memory, stack),
         capture_output=True,
         text=True,
         check=False,
@@ -59,12 +59,14 @@ def test_a_limit_that_is_too_low_ends_with_a_status_and_a_line(config, memory, s
     assert not any("Traceback" in line for line in lines)
 
 
-def test_an_interrupt_while_a_command_is_loaded_is_no_success(config, monkeypatch, capsys):
-    """OpenBLAS raises SIGINT when it has no memory; under load the signal comes at any moment."""
+def test_an_interrupt_while_a_command_is_loaded_is_an_error(config, monkeypatch, capsys):
+    """OpenBLAS raises SIGINT when it has no memory; under load the signal may come at
+    any moment.
+    """
 
-    def interrupted(_):
+    def interrupt(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(service.__main__.importlib, "import_module", interrupted)
+    monkeypatch.setattr(service.__main__.importlib, "import_module", interrupt)
     assert service.__main__.main(["run", "--config", str(config)]) == 1
     assert "memory" in capsys.readouterr().err

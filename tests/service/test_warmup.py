@@ -1,4 +1,4 @@
-"""Whoever waits for kernels that are being compiled is told so, and nobody else."""
+"""Only a command that waits for the compilation of kernels is told so."""
 
 import threading
 
@@ -12,7 +12,7 @@ from tests.waiting import HANG_SECONDS
 LEARNER = make("pa1").bind(Columns())
 
 
-def test_kernels_that_take_long_are_told_once(monkeypatch):
+def test_a_long_compilation_is_announced_once(monkeypatch):
     told, said = [], threading.Event()
 
     def compiling(learner, detectors, inputs):
@@ -25,12 +25,12 @@ def test_kernels_that_take_long_are_told_once(monkeypatch):
     assert [words.partition(",")[0] for words in told] == ["compiling the kernels of this learner"]
 
 
-def test_kernels_that_are_there_are_not_told(monkeypatch):
+def test_cached_kernels_are_not_announced(monkeypatch):
     told, before = [], threading.active_count()
     monkeypatch.setattr(service.warmup, "PATIENCE", 10.0 * HANG_SECONDS)
     monkeypatch.setattr(service.warmup, "warm", lambda *_: None)
     warm_up(LEARNER, Drift(), told.append)
     for thread in threading.enumerate()[before:]:
         thread.join(HANG_SECONDS)
-    assert threading.active_count() == before, "nothing is left that would tell later"
+    assert threading.active_count() == before, "a thread remained that could announce later"
     assert told == []

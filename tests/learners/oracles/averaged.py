@@ -1,5 +1,5 @@
-"""Bollegala's "+avg": mean of all weight vectors; Carvalho & Cohen, section 3: of those that an
-event left alone.
+"""Bollegala's "+avg": the mean of all weight vectors. Carvalho & Cohen, section 3: the mean of
+those that an event left unchanged.
 """
 
 import numpy as np

@@ -1,5 +1,5 @@
 """Bifet & Gavaldà 2007, by brute force: all values are kept, buckets are only sizes, and every cut
-is taken afresh.
+is recomputed.
 """
 
 import numpy as np

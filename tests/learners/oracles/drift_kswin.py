@@ -1,14 +1,14 @@
-"""Raab et al. 2020, with the whole older part; chances by counting the merged orders of both
-samples in whole numbers.
+"""Raab et al. 2020, with the whole older part; p-values come from counting the merged orders of
+both samples in integers.
 
-The level is the largest chance not above α that a test of r values with r values can have.
+The level is the largest p-value not above α that a test of r values with r values can have.
 """
 
 import numpy as np
 
 
 def orders(n, m, most):
-    """In how many orders n and m values come, with |i·m − j·n| at most so much all along."""
+    """Return in how many orders n and m values can come with |i·m − j·n| never above `most`."""
     ways = {}
     for i in range(n + 1):
         for j in range(m + 1):
@@ -28,7 +28,9 @@ class Oracle:
         self.values = []
 
     def chance(self, n, m, apart):
-        """That the distance of n and m values is D = apart/(n·m) or more."""
+        """Return the probability that n and m values have a distance of at least D =
+        apart/(n·m).
+        """
         if (n, m, apart) not in self.known:
             every = orders(n, m, n * m)
             self.known[n, m, apart] = (every - orders(n, m, apart - 1)) / every

@@ -1,5 +1,5 @@
-"""McKenna's thesis, section 7.3: the newcomer joins, the oldest is projected onto the others,
-solved for anew.
+"""McKenna's thesis, section 7.3: the new row joins, and the oldest is projected onto the others by
+a solver.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""McMahan et al., KDD 2013, algorithm 1, with all weights made anew for every event; c multiplies
+"""McMahan et al., KDD 2013, algorithm 1, with all weights recomputed for every event; c multiplies
 g.
 """
 

@@ -1,7 +1,7 @@
-"""McKenna, algorithm 4: every hypothesis is kept whole, and casts as many votes as it was right,
-and one more.
+"""McKenna, algorithm 4: every hypothesis is kept, and has one vote plus one for each event it
+predicted right.
 
-The sum of the votes is divided by their number, as the learner says.
+The sum of the votes is divided by their number, as the learner divides it.
 """
 
 

@@ -1,5 +1,5 @@
-"""Bollegala 5.3, McKenna 6.1: a binary learner for each class, from the event that first carries
-its label.
+"""Bollegala 5.3, McKenna 6.1: a binary learner for each class, from the first event with its label
+on.
 """
 
 import numpy as np

@@ -1,5 +1,5 @@
-"""Regularised PA, lemma 3.2, and the nearest thing where its problem has no solution. Hard: c
-counts as 1.
+"""Regularised PA, lemma 3.2, or the nearest point where its problem has no solution. Its constraint
+is hard: c counts as 1.
 """
 
 import numpy as np

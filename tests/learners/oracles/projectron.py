@@ -1,5 +1,5 @@
-"""Orabona et al. (2008), and the budget form of McKenna's thesis, section 7.2: K⁻¹k is solved for
-anew each time.
+"""Orabona et al. (2008), and the budget form of McKenna's thesis, section 7.2: a solver computes
+K⁻¹k each time.
 """
 
 import numpy as np

@@ -1,8 +1,7 @@
-"""McKenna, section 3.2: the perceptron, which forgets a row at random when the budget is full;
+"""McKenna, section 3.2: the perceptron, which forgets a random row when the budget is full;
 importance counts as 1.
 
-The draws are those of SplitMix64 in Python's own integers, by what is left after division by the
-number of rows.
+The draws are those of SplitMix64 in Python's integers, modulo the number of rows.
 """
 
 

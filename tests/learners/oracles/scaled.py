@@ -1,4 +1,4 @@
-"""Bollegala, eq. 1–3: mean and deviation over all rows so far, this one with them, taken afresh for
+"""Bollegala, eq. 1–3: mean and deviation over all rows so far, including this one, recomputed for
 each row.
 
 With a half-life a row of age n counts 2^(−n/halflife).

@@ -1,5 +1,5 @@
-"""Carvalho & Cohen 5.2 (the K largest and smallest); regularised PA 3.3 (all but the small ones).
-Learning sees all.
+"""Carvalho & Cohen 5.2 (keep the K largest and smallest); regularised PA 3.3 (keep all but the
+small ones). Learning ignores the mask.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""A client of the app without a network, and what every reply must keep."""
+"""A client of the app without a network, and what every reply must satisfy."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ EVENTS = [
 
 
 class Client:
-    """The app without a network; what it raises is raised here."""
+    """The app without a network; an exception of the app is raised in the test."""
 
     def __init__(self, *, predicts=True, ready=True, log=None, keys=None, **changes) -> None:
         settings = parse(SETTINGS | changes, "test")
@@ -79,7 +79,7 @@ def client_fixture():
 
 
 def check_error(reply: httpx.Response, status: int) -> str:
-    """The one form of errors; returns the code."""
+    """Check that the reply has the one form of errors, and return its code."""
     assert reply.status_code == status
     assert reply.headers["content-type"] == "application/json"
     assert len(reply.content) <= 4096

@@ -1,4 +1,4 @@
-"""A log that can be made to be down or slow, and an app that appends to it."""
+"""A log that can be down or slow, and an app that appends to it."""
 
 import threading
 
@@ -11,14 +11,14 @@ from tests.waiting import HANG_SECONDS
 
 
 class Fake:
-    """A log that can be made to be down or slow, or to refuse what is long."""
+    """A log that can be down or slow, or refuse long entries."""
 
     def __init__(self) -> None:
         self.values, self.sizes = [], []
         self.opened = self.closed = 0
         self.down = False
         self.holds = threading.Event()
-        """Set when there is something to append."""
+        """Set while the log has entries to append."""
         self.open = threading.Event()
         self.open.set()
 

@@ -1,4 +1,4 @@
-"""A client of an app with keys: one for every scope, one that has expired, one with a rate."""
+"""A client of an app with keys: one key per scope, an expired one, and one with a rate."""
 
 from datetime import date
 from typing import get_args

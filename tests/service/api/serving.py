@@ -1,4 +1,4 @@
-"""An ASGI app on a real port, in a thread of the test's own process."""
+"""Serve an ASGI app on a real port, in a thread of the test's process."""
 
 import socket
 import threading
@@ -10,9 +10,9 @@ from tests.waiting import wait_for
 
 
 @contextmanager
-def served(app, port=0, **options):
-    """`HOST:PORT` where the app answers; on the way out it has stopped, and the port is
-    free again.
+def serve(app, port=0, **options):
+    """Serve the app; yield its `HOST:PORT`. On exit the server has stopped and the port is free
+    again.
     """
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

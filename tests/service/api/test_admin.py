@@ -1,4 +1,4 @@
-"""Administration over HTTP, on a real store: what it does, and that its refusals speak of HTTP."""
+"""Administration over HTTP on a real store: what it does, and refusals that name HTTP fields."""
 
 from contextlib import closing
 
@@ -40,7 +40,7 @@ def go_back(world, tmp_path):
 
 
 @pytest.mark.parametrize("rewind", [True, False])
-def test_going_back_as_asked(world, go_back, rewind):
+def test_a_rollback_takes_the_requested_offsets(world, go_back, rewind):
     assert go_back(1, rewind=rewind).json() == {"generation": 4, "state_of": 1, "was": 3}
     newest = world.store.newest()
     assert newest.origin == "rollback to 1"
@@ -50,7 +50,7 @@ def test_going_back_as_asked(world, go_back, rewind):
     }
 
 
-def test_what_the_log_has_no_more_is_refused_in_words_of_http(world, go_back):
+def test_a_rewind_beyond_the_log_is_refused_with_the_http_field(world, go_back):
     world.path.write_text("\n".join(events(20)) + "\n")
     reply = go_back(1, rewind=True)
     assert check_error(reply, 409) == "refused"
@@ -60,7 +60,7 @@ def test_what_the_log_has_no_more_is_refused_in_words_of_http(world, go_back):
     assert go_back(1, rewind=False).status_code == 200
 
 
-def test_what_would_be_learned_twice_is_refused_in_words_of_http(go_back):
+def test_learning_events_twice_is_refused_with_the_http_field(go_back):
     assert go_back(1, rewind=True).status_code == 200
     reply = go_back(3, rewind=False)
     assert check_error(reply, 409) == "refused"

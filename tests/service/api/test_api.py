@@ -1,4 +1,4 @@
-"""The app answers predictions, status and metrics as the model and its health are."""
+"""The app answers predictions, status and metrics from the model and its health."""
 
 import json
 import threading
@@ -22,7 +22,7 @@ from tests.service.api.api_client import (
 )
 
 
-def test_predict(client):
+def test_predict_returns_label_score_probability_and_model(client):
     reply = client.post("/predict", {"features": {"amount": 3, "note": "odd"}, "id": "7"})
     assert reply.status_code == 200
     assert reply.headers["content-type"] == "application/json"
@@ -64,7 +64,7 @@ def test_predicting_changes_nothing(client):
     assert after.rejects == before.rejects
 
 
-def test_predict_follows_what_is_learned(client):
+def test_predict_follows_learning(client):
     decoder = Decoder(
         parse(SETTINGS, "test").features,
         parse(SETTINGS, "test").label,
@@ -78,14 +78,14 @@ def test_predict_follows_what_is_learned(client):
     assert answer["model"]["version"] == 22
 
 
-def test_before_any_class_the_answer_is_null():
+def test_before_the_first_class_the_answer_is_null():
     learner = {"kind": "one_vs_rest", "max_classes": 3, "base": "pa1"}
     client = Client(learner=learner, label={"classes": "grow", "max_classes": 3})
     answer = client.post("/predict", {"features": {"amount": 1}}).json()
     assert (answer["label"], answer["score"]) == (None, None)
 
 
-def test_status(client):
+def test_status_reports_model_events_and_checkpoint(client):
     status = client.get("/status").json()
     asked = {"model", "learner", "events", "errors", "error_rate", "rejects", "lag", "checkpoint"}
     assert asked <= status.keys()
@@ -105,16 +105,16 @@ def test_status(client):
     assert 0 <= status["checkpoint"]["age_seconds"] < 60
 
 
-def test_status_before_a_checkpoint(client):
+def test_status_before_the_first_checkpoint_is_null(client):
     client.health.checkpoint = None
     checkpoint = client.get("/status").json()["checkpoint"]
     assert checkpoint == {"generation": 0, "age_seconds": None, "events": 0, "state_digest": None}
 
 
-def test_not_ready_and_then_ready():
+def test_predictions_are_refused_until_the_service_is_ready():
     client = Client(ready=False)
     client.health.trouble = "Redis at redis://h is away"
-    assert client.get("/healthz").status_code == 200, "alive is not ready"
+    assert client.get("/healthz").status_code == 200, "a service that is not ready is still alive"
     for reply in (
         client.get("/readyz"),
         client.post("/predict", {"features": {}}),
@@ -195,7 +195,7 @@ def test_requests_are_counted_and_timed(client):
     "path", ["/predict", "/explain", "/predict/batch", "/v2/models/m/infer", "/events"]
 )
 @pytest.mark.parametrize("words", [1, 8000])
-def test_long_requests_are_worked_on_aside(client, path, words, monkeypatch):
+def test_long_requests_are_worked_on_in_another_thread(client, path, words, monkeypatch):
     worked_by = []
     features = {"features": {"note": "odd one " * words}}
     row = Decoder._row
@@ -223,7 +223,7 @@ def test_long_requests_are_worked_on_aside(client, path, words, monkeypatch):
 
 
 class Refusing:
-    """A log that takes nothing."""
+    """A log that refuses every entry."""
 
     def append(self, _):
         raise LogBusyError

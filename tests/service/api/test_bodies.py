@@ -1,4 +1,4 @@
-"""The guard refuses a body for its length, its coding or the depth of its JSON."""
+"""The middleware refuses a body for its length, its encoding or the depth of its JSON."""
 
 import json
 
@@ -18,7 +18,7 @@ from tests.service.api.keyed_client import (
 
 
 @looped("coding", ["gzip", "br", "deflate", "GZIP", "identity, gzip", "zstd", CANARY])
-def test_a_body_with_a_content_encoding_is_not_understood(client, coding):
+def test_a_body_with_a_content_encoding_is_refused(client, coding):
     for path, key in (
         ("/predict", "predict"),
         ("/predict/batch", "predict"),
@@ -34,18 +34,18 @@ def test_a_body_with_a_content_encoding_is_not_understood(client, coding):
 
 
 @looped("coding", ["identity", "Identity", ""])
-def test_identity_is_no_encoding(client, coding):
+def test_the_identity_encoding_is_accepted(client, coding):
     assert (
         ask(client, "POST", "/predict", "predict", **{"content-encoding": coding}).status_code
         == 200
     )
     assert ask(client, "GET", "/healthz", **{"content-encoding": "gzip"}).status_code == 200, (
-        "it has no body"
+        "a GET has no body to encode"
     )
 
 
 @pytest.mark.parametrize("length", ["1" * 30, "9" * 5000])
-def test_lengths_beyond_all_numbers(client, length):
+def test_an_enormous_content_length_is_refused(client, length):
     async def body():
         yield b"x"
 
@@ -55,10 +55,10 @@ def test_lengths_beyond_all_numbers(client, length):
     assert check_error(reply, 413) == "too_large"
 
 
-def nested(value):
+def depth_of(value):
     if isinstance(value, dict):
-        return 1 + max(map(nested, value.values()), default=0)
-    return 1 + max(map(nested, value), default=0) if isinstance(value, list) else 0
+        return 1 + max(map(depth_of, value.values()), default=0)
+    return 1 + max(map(depth_of, value), default=0) if isinstance(value, list) else 0
 
 
 WORDS = st.text(st.sampled_from('[]{}"\\ aü'), max_size=8)
@@ -70,17 +70,17 @@ JSON = st.recursive(
 
 
 @given(JSON, st.integers(0, 24), st.booleans())
-def test_depth_is_that_of_the_value(value, more, ascii_only):
+def test_the_depth_limit_counts_nested_values(value, more, ascii_only):
     for level in range(more):
         value = [value, "]"] if level % 2 else {"[": value}
     text = json.dumps(value, ensure_ascii=ascii_only).encode()
-    assert too_deep(text) == (nested(value) > DEEPEST)
+    assert too_deep(text) == (depth_of(value) > DEEPEST)
 
 
 @looped("path", ["/predict", "/predict/batch", "/v2/models/m/infer"])
-def test_only_tensors_may_follow_the_json(client, path):
-    """What a header says is not JSON is looked at all the same, but where bytes of tensors
-    can be.
+def test_only_binary_tensors_may_follow_the_json(client, path):
+    """Bytes that a header declares as binary are checked nevertheless, except where tensors are
+    allowed.
     """
     body = b"{}" + b"[" * 100
     reply = ask(client, "POST", path, "predict", body, **{"Inference-Header-Content-Length": "2"})
@@ -99,12 +99,12 @@ HOSTILE = {
 
 
 @looped("text", HOSTILE.values(), ids=HOSTILE)
-def test_no_text_takes_long(text):
-    """A quadratic way would take hours, and the hang limit would end it."""
+def test_the_depth_check_is_linear(text):
+    """A quadratic check would take hours and hit the hang limit."""
     too_deep(text)
 
 
-def test_bytes_behind_the_json_may_look_like_anything(client):
+def test_binary_tensors_may_contain_any_bytes(client):
     tensor = {
         "name": "features",
         "datatype": "FP64",

@@ -1,5 +1,5 @@
-"""POST /events: the very bytes go into the log, nothing else does, and a log in trouble is said to
-be so.
+"""POST /events appends exactly the sent bytes to the log, and nothing else; a log in trouble is
+reported.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ def post_at_once(client, bodies):
     return asyncio.run(send())
 
 
-def test_the_very_bytes_are_appended_and_the_model_is_not_touched(client, log):
+def test_the_exact_bytes_are_appended_and_the_model_is_not_touched(client, log):
     before = client.model.version()
     for place, body in enumerate([GOOD, *EVENTS]):
         reply = client.ask("POST", "/events", body)
         assert reply.status_code == 202
         assert reply.json() == {"position": {"partition": "3", "position": str(place)}}
     assert log.values == [GOOD, *EVENTS]
-    assert log.opened == 1, "one connection for all"
+    assert log.opened == 1, "each event opened a connection"
     assert client.model.version() == before
 
 
@@ -75,12 +75,12 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("body", "code"), WRONG.values(), ids=WRONG)
-def test_what_could_not_be_learned_never_reaches_the_log(client, log, body, code):
+def test_an_event_that_could_not_be_learned_never_reaches_the_log(client, log, body, code):
     assert check_error(client.ask("POST", "/events", body), 422) == code
     assert (log.values, log.opened) == ([], 0)
 
 
-def test_an_event_is_no_longer_than_one_of_the_log(make_client, log):
+def test_a_posted_event_has_the_length_limit_of_the_log(make_client, log):
     client = make_client(limits={"max_bytes": 100})
     assert client.ask("POST", "/events", event(id="7")).status_code == 202
     assert check_error(client.ask("POST", "/events", event(id="7" * 100)), 422) == "too_long"
@@ -88,7 +88,7 @@ def test_an_event_is_no_longer_than_one_of_the_log(make_client, log):
     assert log.values == [event(id="7")]
 
 
-def test_flat_events(make_client, log):
+def test_flat_events_are_accepted(make_client, log):
     client = make_client(features={"columns": ["amount", "age"], "bits": 0, "flat": True})
     good = b'{"amount": 1, "label": "fraud", "weight": 2}'
     assert client.ask("POST", "/events", good).status_code == 202
@@ -99,7 +99,7 @@ def test_flat_events(make_client, log):
     assert log.values == [good]
 
 
-def test_everything_that_is_accepted_is_learned(make_client, log):
+def test_every_accepted_event_is_learned(make_client, log):
     learner = {"kind": "one_vs_rest", "max_classes": 3, "base": "pa1"}
     client = make_client(learner=learner, label={"classes": "grow", "max_classes": 3})
     assert client.ask("POST", "/events", event(label=7)).status_code == 202
@@ -107,7 +107,7 @@ def test_everything_that_is_accepted_is_learned(make_client, log):
     assert (outcome.learned, outcome.refused) == (1, [])
 
 
-def test_a_log_that_is_down_is_opened_again_by_the_next_event(client, log, caplog):
+def test_the_next_event_reopens_a_log_that_is_down(client, log, caplog):
     assert client.ask("POST", "/events", GOOD).status_code == 202
     log.down = True
     for _ in range(3):
@@ -117,32 +117,33 @@ def test_a_log_that_is_down_is_opened_again_by_the_next_event(client, log, caplo
         assert client.post("/predict", {"features": {}}).status_code == 200
     assert log.closed == 1
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1, (
-        "said once"
+        "the warning must be logged once"
     )
     log.down = False
     assert client.ask("POST", "/events", GOOD).json()["position"]["position"] == "1"
     assert log.opened == 4
 
 
-def test_a_log_that_does_not_answer_is_not_waited_for(client, log, monkeypatch):
+def test_a_request_does_not_wait_for_a_log_that_hangs(client, log, monkeypatch):
     monkeypatch.setattr(ingest, "SECONDS", 0.2)
     log.open.clear()
     replies, stuck = [], event(id="stuck")
 
-    def holds_it():  # alone; what is given up before the appender looks is not appended
+    # One alone: an abandoned event that the appender has not taken yet is not appended.
+    def log_holds_one():
         replies.append(client.ask("POST", "/events", stuck))
         return log.holds.is_set()
 
-    wait_for(holds_it, "that the log holds one")
+    wait_for(log_holds_one, "that the log holds one")
     replies += post_at_once(client, [event(id=str(number)) for number in range(20)])
     assert {check_error(reply, 503) for reply in replies} == {"log_down"}
-    assert log.values == [], "they were told before the log answered"
+    assert log.values == [], "the log answered before the replies"
     log.open.set()
     assert client.ask("POST", "/events", GOOD).status_code == 202
-    assert log.values == [stuck, GOOD], "what was given up before its turn is not appended"
+    assert log.values == [stuck, GOOD], "an abandoned event was appended"
 
 
-def test_a_full_queue_is_said_at_once(client, log, monkeypatch):
+def test_a_full_queue_is_refused_at_once(client, log, monkeypatch):
     monkeypatch.setattr(ingest, "SECONDS", 1.0)
     log.open.clear()
     replies = post_at_once(
@@ -154,7 +155,7 @@ def test_a_full_queue_is_said_at_once(client, log, monkeypatch):
     log.open.set()
 
 
-def test_events_are_appended_together_and_each_is_told_its_own_place(client, log):
+def test_events_are_appended_together_and_each_gets_its_position(client, log):
     bodies = [event(id=str(number)) for number in range(100)]
     replies = post_at_once(client, bodies)
     assert {reply.status_code for reply in replies} == {202}
@@ -162,7 +163,7 @@ def test_events_are_appended_together_and_each_is_told_its_own_place(client, log
     assert len(log.sizes) < 100
 
 
-def test_one_that_is_too_long_for_the_log_takes_no_other_with_it(client, log):
+def test_an_event_too_long_for_the_log_fails_alone(client, log):
     long = event(features={"note": "x" * 300_000})
     replies = post_at_once(
         client, [event(id="1"), long, *(event(id=str(number)) for number in range(20))]
@@ -171,11 +172,11 @@ def test_one_that_is_too_long_for_the_log_takes_no_other_with_it(client, log):
     assert len(log.values) == 21
 
 
-def test_a_file_cannot_be_appended_to():
+def test_a_service_that_reads_a_file_refuses_events():
     assert check_error(Client().ask("POST", "/events", GOOD), 503) == "no_log"
 
 
-def test_a_model_that_is_not_ready_takes_events_all_the_same(client, log):
+def test_events_are_accepted_before_the_model_is_ready(client, log):
     client.health.ready = False
     assert client.ask("POST", "/events", GOOD).status_code == 202
     assert log.values == [GOOD]

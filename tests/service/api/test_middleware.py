@@ -1,4 +1,6 @@
-"""The guard asks every route for its key, keeps rates, and gives every reply its headers."""
+"""The middleware checks the key of every route, limits rates, and adds its headers to
+every reply.
+"""
 
 import asyncio
 import json
@@ -36,8 +38,8 @@ KEYS = ("", CANARY, "expired", *SCOPES)
 UNKNOWN = Route("GET", f"/{CANARY}", None, None, None, "")
 
 
-def allowed(route, key):
-    """What the guard has to say: 401, 403, or (0) nothing."""
+def expected_refusal(route, key):
+    """Return the status with which the middleware refuses: 401, 403, or 0 for none."""
     if route.path in OPEN:
         return 0
     if key not in SCOPES:
@@ -49,14 +51,16 @@ def allowed(route, key):
     "route", [*ROUTES, UNKNOWN], ids=lambda route: f"{route.method} {route.path}"
 )
 @looped("key", KEYS, ids=lambda key: key or "no key")
-def test_every_route_and_every_kind_of_key(client, route, key):
-    expected = allowed(route, key)
+def test_every_route_refuses_every_wrong_kind_of_key(client, route, key):
+    expected = expected_refusal(route, key)
     path = route.path.format(name="m", version="7")
     reply = ask(client, route.method, path, key)
     if expected and path.startswith("/v2"):
         assert reply.status_code == expected
         assert reply.json().keys() == {"error"}
-        assert isinstance(reply.json()["error"], str), "the form of the Open Inference Protocol"
+        assert isinstance(reply.json()["error"], str), (
+            "the error lacks the form of the Open Inference Protocol"
+        )
         assert ("www-authenticate" in reply.headers) == (expected == 401)
     elif expected:
         code = check_error(reply, expected)
@@ -73,7 +77,7 @@ def test_every_route_and_every_kind_of_key(client, route, key):
 
 @looped("key", KEYS, ids=lambda key: key or "no key")
 @looped("route", [*ADMIN, UNKNOWN, *ROUTES[:1]], ids=lambda route: f"{route.method} {route.path}")
-def test_administration_is_for_its_own_keys(client, file, route, key):
+def test_administration_needs_an_admin_key(client, file, route, key):
     client.app = make_admin(client.context, KeyFile(file))
     reply = ask(client, route.method, route.path, key, b"")
     if route.scope is None and route in ADMIN:
@@ -87,14 +91,14 @@ def test_administration_is_for_its_own_keys(client, file, route, key):
     elif route.path == "/openapi.json":
         assert reply.json()["paths"].keys() == {route.path for route in ADMIN}
     else:
-        assert reply.status_code in {422, 503}, "the store of this test is nowhere"
+        assert reply.status_code in {422, 503}, "the store of this test does not exist"
 
 
 ROLLBACKS = [b"{}", b'{"generation": 1}', b'{"rewind": true}', b'{"generation": 1, "rewind": null}']
 
 
 @looped("body", ROLLBACKS)
-def test_going_back_needs_both_words(client, file, body):
+def test_a_rollback_needs_generation_and_rewind(client, file, body):
     client.app = make_admin(client.context, KeyFile(file))
     reply = ask(client, "POST", "/admin/rollback", "admin", body)
     assert check_error(reply, 422) == "malformed"
@@ -106,7 +110,7 @@ def test_going_back_needs_both_words(client, file, body):
     assert shape["required"] == ["generation", "rewind"]
 
 
-def test_every_shape_of_the_administrators_document_is_there(client, file):
+def test_the_admin_document_has_every_shape(client, file):
     client.app = make_admin(client.context, KeyFile(file))
     document = ask(client, "GET", "/openapi.json", "admin").json()
     assert document["components"]["schemas"].keys() == {
@@ -124,8 +128,8 @@ def test_no_route_is_both_open_and_scoped():
     assert "admin" not in {route.scope for route in ROUTES}
 
 
-def test_a_route_mounted_without_the_guard_denies(client):
-    """Deny by default: who forgets the guard opens nothing."""
+def test_a_route_mounted_without_the_middleware_denies(client):
+    """Deny by default: a forgotten middleware opens nothing."""
     client.app = client.app._app
     assert check_error(client.get("/status"), 403) == "forbidden"
 
@@ -151,34 +155,36 @@ def test_without_keys_everything_is_open():
         "Token {}",
     ],
 )
-def test_what_is_not_a_bearer_key(client, value):
+def test_a_malformed_authorization_is_refused(client, value):
     reply = client.ask("GET", "/status", authorization=value.format(SECRETS["metrics"], CANARY))
     assert check_error(reply, 401) == "unauthorized"
     assert SECRETS["metrics"] not in reply.text + str(reply.headers)
 
 
-def test_no_key_and_a_wrong_key_are_told_apart(client):
-    def told(**headers):
+def test_a_missing_key_and_a_wrong_key_get_different_messages(client):
+    def message_of(**headers):
         reply = client.ask("GET", "/status", **headers)
         assert check_error(reply, 401) == "unauthorized"
         return reply.json()["error"]["message"]
 
     missing = "no API key: send the header Authorization: Bearer op_..."
-    assert told() == missing
-    assert told(authorization="Basic x") == missing
+    assert message_of() == missing
+    assert message_of(authorization="Basic x") == missing
     unknown = "unknown or expired API key"
-    assert told(**bearer(CANARY)) == unknown
-    assert told(**bearer("expired")) == unknown, "that it was good once is nobody's business"
+    assert message_of(**bearer(CANARY)) == unknown
+    assert message_of(**bearer("expired")) == unknown, (
+        "the message must not reveal that the key was once valid"
+    )
 
 
 @looped("value", ["bearer {}", "BEARER {}", "Bearer  {}"])
-def test_the_scheme_is_a_word_of_any_case(client, value):
+def test_the_scheme_bearer_is_case_insensitive(client, value):
     reply = client.ask("GET", "/status", authorization=value.format(SECRETS["metrics"]))
     assert reply.status_code == 200
 
 
 @pytest.mark.parametrize("other", ["Bearer x", "", " ", "Basic x", "the same"])
-def test_two_keys_in_one_request_are_none(client, other):
+def test_two_keys_in_one_request_are_refused(client, other):
     good = f"Bearer {SECRETS['metrics']}"
     headers = [("authorization", good), ("authorization", good if other == "the same" else other)]
 
@@ -196,7 +202,7 @@ def test_two_keys_in_one_request_are_none(client, other):
         check_error(reply, 401)
 
 
-def test_the_rate_of_a_key(client):
+def test_requests_beyond_the_rate_of_a_key_are_refused(client):
     replies = [ask(client, "GET", "/status", "limited") for _ in range(6)]
     assert [reply.status_code for reply in replies] == [200] * 3 + [429] * 3
     assert check_error(replies[-1], 429) == "rate_limited"
@@ -204,7 +210,7 @@ def test_the_rate_of_a_key(client):
     assert ask(client, "GET", "/status", "metrics").status_code == 200
 
 
-def test_guessing_gets_429_and_who_has_a_key_is_not_kept_out(client):
+def test_guessing_keys_gets_429_and_valid_keys_still_pass(client):
     replies = [ask(client, "GET", "/status", new_key()) for _ in range(FAILURES + 5)]
     assert [reply.status_code for reply in replies] == [401] * FAILURES + [429] * 5
     assert ask(client, "GET", "/status", "metrics").status_code == 200
@@ -212,12 +218,12 @@ def test_guessing_gets_429_and_who_has_a_key_is_not_kept_out(client):
 
 
 def test_refusals_are_counted(client):
-    def counted(reason):
+    def count_refusals(reason):
         return client.metrics._registry.get_sample_value(
             "onepass_http_refusals_total", {"model": "m", "reason": reason}
         )
 
-    assert counted("busy") == 0, "a series from the start"
+    assert count_refusals("busy") == 0, "the series must exist from the start"
     ask(client, "GET", "/status")
     ask(client, "GET", "/status", "predict")
     [ask(client, "GET", "/status", "limited") for _ in range(4)]
@@ -225,15 +231,15 @@ def test_refusals_are_counted(client):
     ask(client, "POST", "/predict", "predict", b"[" * 100)
     ask(client, "POST", "/predict", "predict", b"no json")
     for reason in ("unauthorized", "forbidden", "rate_limited", "too_large", "too_deep"):
-        assert counted(reason) == 1, reason
-    assert counted("internal") == 0
+        assert count_refusals(reason) == 1, reason
+    assert count_refusals("internal") == 0
 
 
-def test_a_fault_is_logged_with_the_request_and_without_its_words(client, monkeypatch, caplog):
-    def broken(_):
+def test_an_internal_error_is_logged_with_its_request_and_no_input(client, monkeypatch, caplog):
+    def fail(_):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(client.model, "predict", broken)
+    monkeypatch.setattr(client.model, "predict", fail)
     body = json.dumps({"features": {CANARY: 1}}).encode()
     reply = ask(
         client,
@@ -260,7 +266,7 @@ def test_every_reply_has_its_own_id_and_not_the_clients(client):
     assert CANARY not in ids
 
 
-def test_tls_is_told_to_stay(client):
+def test_strict_transport_security_is_sent_only_over_tls(client):
     async def send(url):
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(client.app), base_url=url
@@ -271,7 +277,7 @@ def test_tls_is_told_to_stay(client):
     assert "strict-transport-security" not in asyncio.run(send("http://localhost")).headers
 
 
-def test_a_page_brings_its_own_policy():
+def test_a_page_can_set_its_own_content_security_policy():
     async def page(scope, receive, send):
         del scope, receive
         await send(

@@ -1,4 +1,4 @@
-"""Work in a thread: in turn, and only for who is still there."""
+"""Work in another thread: in order of size, and only while the client is connected."""
 
 import asyncio
 import threading
@@ -17,7 +17,7 @@ KERNEL = make("rbp")
 COLUMNS = Features(columns=("a",), bits=0)
 
 
-def asked(*, gone):
+def run_work(*, gone):
     done = []
     answer = asyncio.run(
         work_for(COLUMNS, b"body", lambda body: done.append(body) or len(body), KERNEL, gone=gone)
@@ -33,7 +33,7 @@ def work_for(features, body, work, learner=None, *, gone=False, times=1):
 
 
 def thread_of(features, size, times=1):
-    """The name of the thread that works on a body of so many bytes."""
+    """Return the name of the thread that works on a body of `size` bytes."""
     name = asyncio.run(
         work_for(features, bytes(size), lambda _: threading.current_thread().name, times=times)
     )
@@ -49,7 +49,7 @@ def thread_of(features, size, times=1):
         (Features(text=("note",), ngrams=5), 16_384 // 15, 262_144 // 15),
     ],
 )
-def test_what_can_take_long_is_not_done_on_the_loop(features, loop, aside):
+def test_slow_work_is_not_done_on_the_event_loop(features, loop, aside):
     for size, name in (
         (0, "loop"),
         (loop, "loop"),
@@ -61,7 +61,7 @@ def test_what_can_take_long_is_not_done_on_the_loop(features, loop, aside):
     assert thread_of(features, loop, EXPLAINED) == "aside"
 
 
-def test_very_long_ones_hold_up_only_their_like():
+def test_very_long_requests_hold_up_only_very_long_ones():
     async def scenario():
         go, order = threading.Event(), []
         long = asyncio.create_task(
@@ -79,10 +79,10 @@ def test_very_long_ones_hold_up_only_their_like():
     assert asyncio.run(scenario()) == ["middle", "short", "long"]
 
 
-def test_what_a_client_waits_for_is_done():
-    assert asked(gone=False) == (4, [b"body"])
+def test_work_for_a_connected_client_is_done():
+    assert run_work(gone=False) == (4, [b"body"])
 
 
-def test_nothing_is_done_for_one_that_has_gone():
+def test_no_work_is_done_for_a_disconnected_client():
     with pytest.raises(ClientDisconnect):
-        asked(gone=True)
+        run_work(gone=True)

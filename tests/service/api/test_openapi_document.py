@@ -20,7 +20,7 @@ def document(client):
     return client.get("/openapi.json").json()
 
 
-def resolved(schema: Any, document: Any) -> Any:
+def resolve(schema: Any, document: Any) -> Any:
     while "$ref" in schema:
         found = document
         for part in schema["$ref"].removeprefix("#/").split("/"):
@@ -41,7 +41,7 @@ def test_every_reference_of_the_document_resolves(document):
     found = list(references(document))
     assert len(found) > 5
     for reference in found:
-        assert isinstance(resolved({"$ref": reference}, document), dict)
+        assert isinstance(resolve({"$ref": reference}, document), dict)
 
 
 def test_the_document_has_every_route_and_no_other(document):
@@ -55,7 +55,7 @@ def test_the_document_has_every_route_and_no_other(document):
     assert document["info"]["version"]
 
 
-def test_a_key_is_asked_for_where_keys_are_and_a_route_has_a_scope(tmp_path, document):
+def test_the_document_asks_for_a_key_where_a_route_has_a_scope(tmp_path, document):
     (tmp_path / "keys").touch()
     keyed = Client(api={"keys_file": str(tmp_path / "keys")}).context
     described = described_by(keyed, ROUTES)["paths"]
@@ -65,11 +65,11 @@ def test_a_key_is_asked_for_where_keys_are_and_a_route_has_a_scope(tmp_path, doc
         assert operation["responses"].keys() & {"401", "403", "429"} == asked
         assert ("security" in operation) == bool(route.scope)
         assert "security" not in document["paths"][route.path][route.method.lower()], (
-            "none are configured"
+            "a document without keys must not ask for one"
         )
 
 
-def test_every_operation_says_what_it_is_for_and_who_may_ask(document):
+def test_every_operation_has_a_summary_and_names_its_scope(document):
     for route in ROUTES:
         operation = document["paths"][route.path][route.method.lower()]
         assert 10 < len(operation["summary"]) < 100
@@ -79,7 +79,9 @@ def test_every_operation_says_what_it_is_for_and_who_may_ask(document):
     summaries = [
         operation["summary"] for path in document["paths"].values() for operation in path.values()
     ]
-    assert len(set(summaries)) == len(summaries) - 3, "only those of a version are told alike"
+    assert len(set(summaries)) == len(summaries) - 3, (
+        "only the routes with a version may share a summary"
+    )
 
 
 def test_the_document_has_the_limits_of_the_settings(document):
@@ -119,7 +121,7 @@ REPLIES = [
 
 @looped("ready", [True, False])
 @looped(("method", "path", "body", "status"), REPLIES)
-def test_replies_are_as_declared(client, document, method, path, body, status, ready):
+def test_replies_have_the_declared_form(client, document, method, path, body, status, ready):
     client.health.ready = ready
     reply = client.ask(method, path, body)
     operation = document["paths"][path][method.lower()]
@@ -133,13 +135,13 @@ def test_replies_are_as_declared(client, document, method, path, body, status, r
     if kind == "application/json":
         assert conforms(reply.json(), schema, document)
     if method == "POST":
-        assert schema, "predictions and their errors have a form"
+        assert schema, "predictions and their errors need a schema"
         asked = operation["requestBody"]["content"]["application/json"]["schema"]
         if status == 200:
             assert conforms(json.loads(body), asked, document)
 
 
-def test_the_check_of_replies_can_fail(document):
+def test_the_check_of_replies_rejects_wrong_forms(document):
     prediction = {"$ref": "#/components/schemas/Prediction"}
     model = {"name": "m", "version": 1, "generation": 1, "age_seconds": 0.1, "stale_seconds": 0}
     good = {"label": "a", "score": 1.0, "probability": None, "model": model}

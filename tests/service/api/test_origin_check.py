@@ -1,5 +1,5 @@
-"""Web pages of other sites: without keys the Host must be known, and nobody's page writes for its
-reader.
+"""Web pages of other sites: without keys the Host must be known, and no foreign page can write for
+its reader.
 """
 
 import asyncio
@@ -170,9 +170,7 @@ def test_a_host_of_the_settings_is_a_bare_name(name, tmp_path):
     ],
 )
 def test_a_probe_may_name_the_address_it_connects_to(server, host, status):
-    """As kubelets do: with the pod's address as the Host of an API that listens to all by
-    `--insecure`.
-    """
+    """Kubelets send the pod's address as the Host of an API that listens to all by `--insecure`."""
     client, found = Client(), []
 
     async def send(message):
@@ -227,17 +225,17 @@ def test_a_page_of_another_origin_writes_nothing(client, headers):
         assert check_error(post(client, **headers, **{"content-type": kind}), 403) == "cross_site"
     assert client.log.values == []
     assert post(client, "/predict", b'{"features": {}}', **headers).status_code == 200, (
-        "which writes nothing"
+        "a prediction writes nothing, so it is allowed"
     )
 
 
 @pytest.mark.parametrize("headers", SAME, ids=str)
-def test_its_own_page_and_programs_write(client, headers):
+def test_the_services_own_page_and_programs_can_write(client, headers):
     assert post(client, **headers).status_code == 202
     assert client.log.values == [EVENTS[0]]
 
 
-def test_two_origins_are_both_looked_at(client):
+def test_both_of_two_origins_are_checked(client):
     async def send(*origins):
         transport = httpx.ASGITransport(client.app)
         headers = [("authorization", f"Bearer {SECRET}"), ("content-type", "application/json")]
@@ -249,7 +247,7 @@ def test_two_origins_are_both_looked_at(client):
         assert check_error(asyncio.run(send(*origins)), 403) == "cross_site"
 
 
-def test_over_tls_the_scheme_counts(log):
+def test_over_tls_an_http_origin_is_refused(log):
     client = Client(log=log[1])
 
     async def send(origin):
@@ -273,21 +271,21 @@ FORMS = (
 
 
 @looped("kind", [*FORMS, "application/jsonp", "text/json", CANARY])
-def test_an_event_is_declared_as_json(client, kind):
+def test_an_event_must_be_declared_as_json(client, kind):
     reply = post(client, **{"content-type": kind})
     assert check_error(reply, 415) == "content_type"
     assert "Content-Type: application/json" in reply.json()["error"]["message"]
     assert client.log.values == []
     predicted = post(client, "/predict", b'{"features": {}}', **{"content-type": kind})
-    assert predicted.status_code == 200, "as `curl -d` sends it"
+    assert predicted.status_code == 200, "`curl -d` sends this type"
 
 
 @looped("kind", ["application/json", "Application/JSON; charset=utf-8", " application/json ;x=y"])
-def test_json_may_have_parameters(client, kind):
+def test_the_json_type_may_have_parameters(client, kind):
     assert post(client, **{"content-type": kind}).status_code == 202
 
 
-def test_administration_is_as_careful(keys):
+def test_administration_checks_origin_and_content_type(keys):
     client = Client()
     client.app = make_admin(client.context, keys)
     writing = [route for route in ADMIN if route.writes]
@@ -305,11 +303,11 @@ def test_administration_is_as_careful(keys):
         bare = client.ask("POST", route.path, authorization=f"Bearer {SECRET}")
         wanted = 415 if route.takes else 503
         assert bare.status_code == wanted, (
-            "a POST without a body needs no type; the store of this test is nowhere"
+            "a POST without a body needs no type; the store of this test does not exist"
         )
 
 
-def test_every_route_that_is_posted_to_writes_or_predicts():
+def test_every_post_route_either_writes_or_predicts():
     for route in (*ROUTES, *ADMIN):
         assert route.method == "GET" or route.predicts != route.writes
 
@@ -322,7 +320,7 @@ def test_a_preflight_allows_nothing(client):
         assert not [name for name in reply.headers if name.startswith("access-control-")]
 
 
-def test_the_document_says_so(keys, tmp_path):
+def test_the_document_declares_the_origin_refusals(keys, tmp_path):
     def replies(client, path):
         (operation,) = client[path].values()
         return operation["responses"].keys()

@@ -1,12 +1,11 @@
-"""The OpenAPI document is true: what fits it is accepted, what does not is refused, and every reply
-is as it says.
+"""The OpenAPI document is true: requests that match it are accepted, others are refused, and every
+reply has the declared form.
 
-A sample in every run of the tests: four kinds of model, 500 cases and more. In `make chaos` all
-eight, 20,000 and more. Three rules the
-document tells only in words, so they are kept out: the squares of a row may add up to 1e100 (here
-no value is above 1e40), of values that are hashed into one slot only the sum must not be below 0
-(here such a learner has columns), and the brackets of a tree match (here any text that may be one
-becomes the same one).
+A sample in every test run: four kinds of model, 500 cases and more. `make chaos` takes all eight,
+20,000 and more. The document states three rules only in its descriptions, so the tests avoid them:
+the squares of a row may add up to 1e100 (here no value is above 1e40); of values that are hashed
+into one slot only the sum must not be below 0 (here such a learner has columns); and the brackets
+of a tree match (here each text for a tree becomes the same tree).
 """
 
 import json
@@ -35,11 +34,13 @@ from tests.service.api.api_client import Client
 from tests.service.api.ingest_log import Fake
 
 EXAMPLES = 300 if CHAOS else 5
-"""Per operation of a model and kind of data, beside those that follow from the document itself."""
+"""Examples per operation of a model and kind of data, beside those that follow from the document
+itself.
+"""
 AT_LEAST = 20_000 if CHAOS else 500
 
 HERE = "http://localhost"
-"""A service without keys answers no other host."""
+"""Base URL; a service without keys answers no other host."""
 LIMITS = {"max_abs": 1e40, "max_name": 40}
 COLUMNS = {"columns": ["amount", "age"]}
 GROW = {"classes": "grow", "max_classes": 3}
@@ -61,7 +62,7 @@ MODELS = {
     "no negative values": {"features": COLUMNS | {"bits": 0}, "learner": "winnow"},
 }
 SAMPLE = ("columns and hashed", "several classes", "flat trees", "no negative values")
-"""Every option that the others have is in one of these, too."""
+"""Models of `make test`; every option of the other models is in one of these, too."""
 ASKED = MODELS if CHAOS or FRESH else {name: MODELS[name] for name in SAMPLE}
 TREE = "(S (A x) (B y))"
 PACE = {
@@ -70,12 +71,12 @@ PACE = {
         suppress_health_check=list(HealthCheck),
         phases=[Phase.explicit, Phase.generate],
     ),
-    # Or a profile that does not say what hypothesis says by default would prevail over them.
+    # Otherwise a profile with hypothesis' defaults would override them.
     "explicit_setting_names": {"max_examples", "suppress_health_check", "phases"},
 }
 MODES = [HypothesisTestMode.COVERAGE, HypothesisTestMode.FUZZING]
 KNOCKING = MODES if CHAOS or FRESH else [HypothesisTestMode.FUZZING]
-"""A key is looked at before a body: the borders of a body's values are left to `make chaos`."""
+"""A key is checked before a body, so only `make chaos` tries the boundaries of body values."""
 asked = Counter()
 asked_with_keys = Counter()
 SCOPES = get_args(Scope)
@@ -109,7 +110,7 @@ def ask(case):
         case.operation.path.endswith("/infer")
         and case.meta.generation.mode == GenerationMode.POSITIVE
     ):
-        excluded = made_consistent(case)
+        excluded = make_consistent(case)
     elif case.meta.generation.mode == GenerationMode.POSITIVE:
         give_trees(case.body)
     reply = case.call(base_url=HERE)
@@ -153,7 +154,7 @@ def test_no_request_gets_past_its_scope(scope, tmp_path):
             asked_with_keys[scope, reply.status_code] += 1
             case.validate_response(reply, checks=[schemathesis.checks.not_a_server_error])
             if case.operation.method.upper() == route.method and route.scope is not None:
-                check_let_in(reply, scope, route)
+                check_scope(reply, scope, route)
 
         for operation in document.get_all_operations():
             create_test(operation=operation.ok(), test_func=knock, config=config)()
@@ -161,21 +162,19 @@ def test_no_request_gets_past_its_scope(scope, tmp_path):
     assert asked_with_keys[scope, 200] or scope not in {"predict", "metrics"}
 
 
-def check_let_in(reply, scope, route):
-    """Only a key of the route's own scope."""
+def check_scope(reply, scope, route):
+    """Only a key of the route's own scope passes."""
     if scope not in SCOPES:
         assert reply.status_code in {401, 429}
     elif scope != route.scope:
-        assert reply.status_code in {403, 405}, (
-            "405: the document is also asked by methods it has not"
-        )
+        assert reply.status_code in {403, 405}, "405 means that the method does not exist"
     else:
         assert reply.status_code not in {401, 403}
 
 
-def made_consistent(case):
-    """Give data the shape that is told, which a schema cannot ask for; the checks that still do not
-    hold.
+def make_consistent(case):
+    """Give the data the declared shape, which a schema cannot express; return the checks that still
+    do not hold.
     """
     if case.media_type != "application/json" or not isinstance(case.body, dict):
         return [schemathesis.checks.positive_data_acceptance]
@@ -192,21 +191,21 @@ def made_consistent(case):
 
 
 def instance(case):
-    """The least that is one."""
+    """Return the smallest valid instance."""
     shape = case.operation.schema.raw_schema["components"]["schemas"]["Instance"]
     least = {"features": {}, "parse": TREE}
     return json.dumps({name: least[name] for name in shape.get("required", [])})
 
 
 def give_trees(body):
-    """Put a tree in the place of every text that stands for one."""
+    """Replace every text in the place of a tree by a tree."""
     rows = body.get("instances", [body]) if isinstance(body, dict) else []
     for row in rows:
         if isinstance(row.get("parse"), str):
             row["parse"] = TREE
 
 
-def test_all_of_it_was_asked_often_enough(request):
+def test_every_operation_was_tried_often_enough(request):
     ran = [
         item for item in request.session.items if item.name.startswith("test_the_document_is_true")
     ]
@@ -220,6 +219,8 @@ def test_all_of_it_was_asked_often_enough(request):
     assert max(by_status) < 500
     for route in ROUTES:
         good = 202 if route.path == "/events" else 200
-        assert asked[f"{route.method} {route.path}", good], f"{route.path} has answered well"
+        assert asked[f"{route.method} {route.path}", good], (
+            f"{route.path} never answered with success"
+        )
     figures = {f"status_{status}": count for status, count in sorted(by_status.items())}
     keep("requests made from the OpenAPI document", requests=by_status.total(), false=0, **figures)

@@ -1,4 +1,4 @@
-"""No input gets a 5xx or itself back, and each is refused for what is wrong in it."""
+"""No input gets a 5xx or is echoed, and each is refused with the right reason."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ WRONG = {
 
 @looped(("body", "status"), WRONG.values(), ids=WRONG)
 @looped("path", ["/predict", "/predict/batch"])
-def test_wrong_input(client, body, status, path):
+def test_wrong_input_is_refused(client, body, status, path):
     if path == "/predict/batch" and body.startswith(b'{"features"'):
         body = b'{"instances": [{"features": {}}, ' + body + b"]}"
     check_error(client.ask("POST", path, body, **{"content-type": "application/json"}), status)
@@ -72,12 +72,12 @@ def test_wrong_input(client, body, status, path):
         {"instances": [{"features": {}}] * 51},
     ],
 )
-def test_wrong_batches(client, document):
+def test_wrong_batches_are_refused(client, document):
     check_error(client.post("/predict/batch", document), 422)
 
 
 @pytest.mark.parametrize("path", ["/predict", "/predict/batch"])
-def test_a_body_that_is_said_to_be_too_large_is_not_read(client, path):
+def test_a_body_declared_as_too_large_is_not_read(client, path):
     read = []
 
     async def body():
@@ -89,7 +89,7 @@ def test_a_body_that_is_said_to_be_too_large_is_not_read(client, path):
     assert not read
 
 
-def test_a_body_of_50_mb(client, monkeypatch):
+def test_a_body_of_50_mb_is_refused_undecoded(client, monkeypatch):
     decoded = []
     monkeypatch.setattr(type(client.context.decoder), "instance", lambda *_: decoded.append(1))
     reply = client.ask("POST", "/predict", b'{"features": {"' + b"x" * 50_000_000 + b'": 1}}')
@@ -98,7 +98,7 @@ def test_a_body_of_50_mb(client, monkeypatch):
 
 
 @looped("said", [None, "7", "-1", "\u00b2"])
-def test_a_body_without_its_true_length_is_read_up_to_the_limit(client, said):
+def test_a_body_without_a_true_length_is_read_only_up_to_the_limit(client, said):
     sent = []
 
     async def body():
@@ -109,7 +109,7 @@ def test_a_body_without_its_true_length_is_read_up_to_the_limit(client, said):
     headers = {} if said is None else {"content-length": said.encode("latin-1")}
     reply = client.ask("POST", "/predict", body(), **headers)
     assert check_error(reply, 413) == "too_large"
-    assert len(sent) == 16, "1,000,000 bytes and not a chunk more"
+    assert len(sent) == 16, "the app must read 1,000,000 bytes and not a chunk more"
 
 
 @looped(
@@ -126,7 +126,7 @@ def test_a_body_without_its_true_length_is_read_up_to_the_limit(client, said):
         ("GET", "/docs", 404),
     ],
 )
-def test_wrong_paths_and_methods(client, method, path, status):
+def test_wrong_paths_and_methods_are_refused(client, method, path, status):
     check_error(client.ask(method, path, CANARY.encode()), status)
 
 
@@ -142,7 +142,7 @@ BATCH = b'{"instances": [{"features": {}}]}'
         ("GET", "/weights", None, "known: top, classes"),
     ],
 )
-def test_a_parameter_that_is_not_known_is_refused(client, method, path, body, words):
+def test_an_unknown_query_parameter_is_refused(client, method, path, body, words):
     for query in (f"{CANARY}=1", CANARY, f"{words.rpartition(' ')[2]}=1&{CANARY}", "Explain=true"):
         reply = client.ask(method, f"{path}?{query}", body)
         assert check_error(reply, 422) == "query"
@@ -155,13 +155,13 @@ def test_a_parameter_that_is_not_known_is_refused(client, method, path, body, wo
         assert client.ask(method, path + nothing, body).status_code == 200
 
 
-def test_where_nothing_is_read_from_a_query_it_is_no_matter(client):
+def test_paths_without_parameters_ignore_the_query(client):
     assert client.get(f"/healthz?{CANARY}=1").status_code == 200
     assert client.get(f"/status?{CANARY}=1").status_code == 200
 
 
 @looped("place", [0, 17, 49])
-def test_what_is_wrong_in_a_batch_is_named_by_its_place(client, place):
+def test_an_error_in_a_batch_names_its_place(client, place):
     for wrong, reason in (
         ({"features": {"amount": CANARY}}, "type"),
         ({"features": {CANARY: 1e60}}, "numeric"),
@@ -170,14 +170,14 @@ def test_what_is_wrong_in_a_batch_is_named_by_its_place(client, place):
     ):
         rows = [{"features": {"amount": 1}}] * 50
         rows[place] = wrong
-        for more in ("", "x" * 20_000):  # both ways to answer: at once, and aside
+        for more in ("", "x" * 20_000):  # both ways to answer: at once, and in another thread
             rows[1] = {"features": {"amount": 1, "note": more}}
             reply = client.post("/predict/batch", {"instances": rows})
             assert check_error(reply, 422) == reason
             assert reply.json()["error"]["message"].startswith(f"instance {place}: ")
 
 
-def test_a_row_that_the_learner_refuses_is_named_by_its_place():
+def test_a_row_refused_by_the_learner_is_named_by_its_place():
     client = Client(learner="winnow", features={"bits": 8})
     rows = [{"features": {"a": 1}}, {"features": {"a": 2}}, {"features": {"a": -1}}]
     reply = client.post("/predict/batch", {"instances": rows})
@@ -187,11 +187,11 @@ def test_a_row_that_the_learner_refuses_is_named_by_its_place():
     assert alone == "the learner takes no negative values"
 
 
-def test_a_fault_of_ours_is_said_without_a_word_of_it(client, monkeypatch):
-    def broken(_):
+def test_an_internal_error_is_reported_without_its_details(client, monkeypatch):
+    def fail(_):
         raise RuntimeError(CANARY)
 
-    monkeypatch.setattr(client.model, "predict", broken)
+    monkeypatch.setattr(client.model, "predict", fail)
 
     async def send() -> httpx.Response:
         transport = httpx.ASGITransport(client.app, raise_app_exceptions=False)

@@ -1,5 +1,5 @@
-"""The benchmark says what it measured, on what, and which bars it reached; the bars themselves are
-for `make bench`.
+"""The benchmark reports what it measured, on which machine, and which bars it reached; the bars
+themselves are for `make bench`.
 """
 
 import gzip
@@ -77,7 +77,7 @@ def test_bench_checkpoint_measures_pauses_and_bytes(monkeypatch):
         assert row.keys() == {"pa1", "scaled pa1"}
         assert all(figures["milliseconds"] > 0.0 for figures in row.values())
     assert pauses["delta 2^10"]["pa1"]["megabytes"] == pauses["whole 2^10"]["pa1"]["megabytes"], (
-        "small: always whole"
+        "a small model must be copied whole"
     )
     shares = [bar for bar in found["bars"] if "bytes" in bar["name"]]
     assert len(found["bars"]) == 6
@@ -85,7 +85,7 @@ def test_bench_checkpoint_measures_pauses_and_bytes(monkeypatch):
     assert all(0.01 <= bar["value"] <= bar["goal"] for bar in shares)
 
 
-def test_throughput_is_measured_in_pairs_and_in_silence(redis_url, caplog):
+def test_throughput_is_measured_in_pairs_without_log_lines(redis_url, caplog):
     caplog.set_level(logging.INFO)
     table = checkpoint_store.measure_throughput(redis_url, events=2_000, rounds=2)
     assert table.keys() == {"pa1", "scaled pa1"}
@@ -107,7 +107,7 @@ def test_every_learner_of_the_store_bench_has_its_bar(monkeypatch):
     ]
 
 
-def test_a_missed_bar_fails_unless_it_is_only_a_look(monkeypatch, capsys):
+def test_a_missed_bar_fails_except_with_quick(monkeypatch, capsys):
     results = {"speeds": {"pa1": {"every second": 25_123.456, "share": 0.51234}}}
     monkeypatch.setitem(
         BENCHES, "checkpoint", Bench(lambda **_: document(results, [Bar("a", 1, ">=", 2)]), "")
@@ -120,14 +120,14 @@ def test_a_missed_bar_fails_unless_it_is_only_a_look(monkeypatch, capsys):
     assert "MISSED" in capsys.readouterr().out
 
 
-def test_a_bar_is_reached_or_not():
+def test_a_bar_compares_its_value_with_its_goal():
     assert Bar("a", 2.0, ">=", 2.0).ok
     assert not Bar("a", 1.9, ">=", 2.0).ok
     assert Bar("a", 2.0, "<=", 2.0).ok
     assert not Bar("a", 2.1, "<=", 2.0).ok
 
 
-def test_time_that_the_hypervisor_took_is_told(monkeypatch, capsys, tmp_path):
+def test_time_stolen_by_the_hypervisor_is_reported(monkeypatch, capsys, tmp_path):
     stat = tmp_path / "stat"
     stat.write_text("cpu  100 0 50 800 10 0 0 40 7 7\ncpu0 1 2 3 4 5 6 7 8 9 10\n")
     assert read_ticks(stat) == Ticks(40, 1000)

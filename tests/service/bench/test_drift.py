@@ -1,5 +1,5 @@
-"""The bench of drift: every detector beside River's and one that always fires, and a bar for each
-promise.
+"""The drift bench compares every detector with River's and with one that always fires, and has a
+bar for each promise.
 """
 
 import pytest
@@ -20,7 +20,7 @@ def small(monkeypatch):
 
 
 @pytest.mark.usefixtures("small")
-def test_the_section_of_the_detectors(monkeypatch):
+def test_the_detectors_section_compares_each_detector_with_river(monkeypatch):
     monkeypatch.setattr(drift, "SECTIONS", (drift_detectors.measure_detectors,))
     found = drift.bench_drift(quick=True)
     table = found["results"]["detectors on the error"]
@@ -28,18 +28,18 @@ def test_the_section_of_the_detectors(monkeypatch):
     assert RIVER.keys() == DETECTORS.keys()
     for kind in DETECTORS:
         assert table[kind].keys() == {"onepass", "river"}
-        if kind != "kswin":  # River's draws samples
+        if kind != "kswin":  # River's KSWIN draws samples
             assert table[kind]["onepass"] == table[kind]["river"], (
-                "the same alarms, so the same figures"
+                "the same alarms must give the same figures"
             )
     assert len(found["bars"]) == 3 + 3 * len(RIVER)
-    assert kswin.stats is stats, "River is left as it was"
+    assert kswin.stats is stats, "the bench must not leave River patched"
     for bar in found["bars"]:
         assert bar.keys() == {"name", "value", "op", "goal", "ok"}
 
 
 @pytest.mark.usefixtures("small")
-def test_one_that_always_fires_finds_everything_and_means_nothing():
+def test_a_detector_that_always_fires_finds_all_with_most_false_alarms():
     figures = _figures(lambda values, _: iter(range(values.size)), 2)
     assert figures["abrupt found"] == figures["gradual found"] == 1.0
     assert figures["abrupt soon"] == 1.0
@@ -48,14 +48,14 @@ def test_one_that_always_fires_finds_everything_and_means_nothing():
 
 
 @pytest.mark.usefixtures("small")
-def test_one_that_never_fires_is_as_late_as_can_be():
+def test_a_detector_that_never_fires_has_the_largest_delay():
     figures = _figures(lambda *_: iter(()), 2)
     assert figures["abrupt found"] == 0.0
     assert figures["abrupt delay"] == 300
     assert figures["false before"] == figures["false stationary"] == 0
 
 
-def test_a_worse_one_misses_its_bars():
+def test_a_worse_detector_misses_its_bars():
     good = {
         "abrupt found": 1.0,
         "abrupt delay": 100,

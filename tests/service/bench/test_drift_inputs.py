@@ -1,4 +1,4 @@
-"""The benchmark of input drift: its quick form, with every figure there and both bars reached."""
+"""The quick form of the benchmark of input drift has every figure and reaches both bars."""
 
 from service.bench.drift.inputs import FEATURES, MOVE, SOON, Shift, _delay, measure_inputs
 
@@ -13,11 +13,13 @@ def test_the_quick_form_reaches_its_bars():
         assert world["stationary"] <= 0.05
         assert 0 < world["median_delay"] <= SOON
     assert inputs["label rate 0.1 to 0.3"]["found"] == 1.0
-    assert inputs["a KS test of each window at 0.05"]["stationary"] == 1.0, "what control is for"
+    assert inputs["a KS test of each window at 0.05"]["stationary"] == 1.0, (
+        "an uncontrolled test must alarm in every stream"
+    )
     assert inputs["microseconds per event, 64 features"] > 0.0
 
 
-def test_only_the_moved_feature_soon_after_the_move_is_found():
+def test_only_alarms_of_the_moved_feature_soon_after_the_move_count():
     def at(row, series=FEATURES + 1):
         return Shift(row, series, 0.5, 0.5)
 

@@ -1,4 +1,6 @@
-"""The bench of serving: its load tells the truth about a server, and its document has every bar."""
+"""The serving bench: its load reports a server's behaviour truthfully, and its document has every
+bar.
+"""
 
 import asyncio
 import json
@@ -24,8 +26,8 @@ ANSWER_SECONDS = 0.001
 
 
 class Clock:
-    """The time of a load and of the server that it asks, in one loop: an answer takes a
-    millisecond, and all else no time but what is slept while no answer is due.
+    """One clock for a load and its server, in one loop: an answer takes a millisecond; otherwise
+    time passes only while the load sleeps and no answer is due.
     """
 
     def __init__(self):
@@ -53,7 +55,9 @@ def clock(monkeypatch):
 
 
 class Kept(serve_load.Connection):
-    """One that ends before its loop; in a process of its own it ends with the process."""
+    """A connection that the test closes before its loop ends; in a separate process it ends with
+    the process.
+    """
 
     transports: ClassVar[list] = []
 
@@ -77,7 +81,7 @@ async def run_here(client):
 
 
 class Server(asyncio.Protocol):
-    """Answers every request in two pieces; how, is told by the test."""
+    """Answers every request in two pieces, as the test configures it."""
 
     answer = GOOD
     stall_at = -1
@@ -102,7 +106,7 @@ class Server(asyncio.Protocol):
 
 
 def load(clock, rate=None, connections=4, **how):
-    """The report, and how many requests the server has got."""
+    """Return the report, and the number of requests that the server received."""
     kind = type("Told", (Server,), how)
     counted = []
 
@@ -130,19 +134,19 @@ def test_a_closed_loop_counts_answers(clock):
     assert 0 < report.p50 <= report.p99 <= report.longest <= 5
 
 
-def test_an_open_loop_keeps_to_its_schedule(clock):
+def test_an_open_loop_keeps_its_schedule(clock):
     report, counted = load(clock, rate=200.0)
     assert report.errors == 0
     assert report.answered == pytest.approx(160, abs=2)
     assert counted == pytest.approx(200, abs=2)
 
 
-def test_a_stall_is_felt_by_all_that_were_due_meanwhile(clock):
-    """A load that waited with the server would have one slow request."""
+def test_a_stall_delays_every_request_that_was_due_meanwhile(clock):
+    """A load that waited for the server would have only one slow request."""
     report, _ = load(clock, rate=200.0, connections=1, stall_at=100)
     assert report.errors == 0
     assert report.longest >= 399
-    assert report.p99 >= 300, "80 of 160 requests were due while nothing was answered"
+    assert report.p99 >= 300, "80 of 160 requests were due during the stall"
 
 
 @pytest.mark.parametrize(
@@ -154,14 +158,14 @@ def test_a_stall_is_felt_by_all_that_were_due_meanwhile(clock):
     ],
     ids=["status", "length", "closed"],
 )
-def test_what_is_not_a_good_answer_is_an_error(clock, how):
+def test_a_bad_answer_counts_as_an_error(clock, how):
     report, _ = load(clock, rate=200.0, **how)
     assert report.errors > 0
 
 
 @contextmanager
-def served():
-    """A server in a thread, with a clock that nobody reads."""
+def serve_in_thread():
+    """Run a server in a thread, with a clock that nobody reads."""
     counted, ready, loop, ports = [], threading.Event(), asyncio.new_event_loop(), []
 
     async def run():
@@ -184,8 +188,8 @@ def served():
         loop.close()
 
 
-def test_a_load_from_a_process_of_its_own():
-    with served() as (port, counted):
+def test_a_load_runs_in_a_separate_process():
+    with serve_in_thread() as (port, counted):
         report = run_load(Load(port, "/predict", 0.2, 4, None, 0.0, HEADERS), b"body")
     assert counted
     assert report.answered <= len(counted)
@@ -197,7 +201,7 @@ def load_here(load, body):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Loads in this process, and each role of a model started only once."""
+    """Runs loads in this process, and starts each role of a model only once."""
     monkeypatch.setattr(serve, "QUICK", serve.Plan(1, 1, 0.2, 0.2, 2_000))
     monkeypatch.setattr(serve, "FIRST_EVENTS", 2_000)
     monkeypatch.setattr(serve, "BACKLOG", 2_000)
@@ -227,8 +231,8 @@ def small(monkeypatch):
         yield
 
 
-@pytest.mark.usefixtures(*([] if CHAOS else ["small"]))
-def test_the_whole_bench(monkeypatch):
+@pytest.mark.usefixtures("small" if not CHAOS else "tmp_path")
+def test_the_whole_bench_has_every_figure_and_bar(monkeypatch):
     if CHAOS:
         monkeypatch.setattr(serve, "QUICK", serve.Plan(1, 1, 0.4, 0.4, 40_000))
         monkeypatch.setattr(serve, "MANY", 50)

@@ -1,10 +1,10 @@
-"""Batches compared to the bit."""
+"""Compare batches to the bit."""
 
 from service.features.reject import Reject
 
 
-def listed(found):
-    """What can be compared: the bytes of every array, or the reject itself."""
+def comparable(found):
+    """Return the bytes of every array, or the reject itself."""
     return (
         found
         if isinstance(found, Reject)

@@ -1,6 +1,4 @@
-"""Delta checkpoints: a whole copy and the touched slots after it, put together, are the model bit
-for bit.
-"""
+"""Delta checkpoints: a whole copy merged with the later dirty slots is the model, bit for bit."""
 
 import numpy as np
 import pytest
@@ -33,7 +31,7 @@ SHRINKING = [
     "pa-l2:beta=0.1",
     "fs2:nu=4900,mu=4900",
 ]
-"""Parameters with which every weight is written again and again."""
+"""Parameters with which every weight is rewritten often."""
 
 SPECS = [
     *LEARNERS,
@@ -72,7 +70,7 @@ STEPS = st.lists(
     ),
     max_size=14,
 )
-"""Batches to learn, and checkpoints of both forms, of which some fail."""
+"""Batches to learn, and checkpoints of both forms, some of which fail."""
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +86,7 @@ def build(spec, features=HASHED):
 
 
 def events(rows, stride=1):
-    """Slots of a row are spread over all there are, so that a batch touches few of them."""
+    """Return events whose slots are spread over all slots, so that a batch touches few of them."""
     return [
         Event(
             [0, *(1 + (slot - 1) * stride for slot in sorted(row))],
@@ -135,7 +133,7 @@ FIXED = [
 @some
 @given(steps=STEPS)
 @example(steps=FIXED)
-def test_a_chain_of_checkpoints_is_the_model_bit_for_bit(spec, steps):
+def test_a_chain_of_checkpoints_equals_the_model_bit_for_bit(spec, steps):
     check_chain(build(spec), steps, stride=9)
 
 
@@ -143,7 +141,7 @@ def test_a_chain_of_checkpoints_is_the_model_bit_for_bit(spec, steps):
 @some
 @given(steps=STEPS)
 @example(steps=FIXED)
-def test_the_same_where_every_feature_is_a_column(spec, steps):
+def test_a_chain_of_checkpoints_equals_a_model_of_columns(spec, steps):
     check_chain(build(spec, COLUMNS), steps, stride=1)
 
 
@@ -158,7 +156,7 @@ def check_chain(model, steps, stride):
             model.learn(events(step, stride))
             continue
         taken = copy_arrays(model, whole="whole" in step[0])
-        assert taken.whole or kept is not None, "the first is whole"
+        assert taken.whole or kept is not None, "the first checkpoint must be whole"
         together = taken if taken.whole else merge(kept._replace(arrays=own_arrays(kept)), taken)
         assert bits(together.arrays) == bits(live(model))
         if "failed" in step[0]:
@@ -177,10 +175,10 @@ def test_few_touched_slots_make_a_small_delta():
     assert delta.sliced == ("state/mean", "state/spread", "state/upto", "state/base/w/v")
     assert all(delta.arrays[name].shape == (3,) for name in delta.sliced)
     assert delta.arrays["progress/events"].tolist() == [2]
-    assert slots(copy_arrays(model, whole=False)) == [0], "taken once"
+    assert slots(copy_arrays(model, whole=False)) == [0], "a slot must be taken only once"
 
 
-def test_a_failed_save_is_in_the_next_one():
+def test_the_slots_of_a_failed_save_are_in_the_next_one():
     model = build("pa1")
     copy_arrays(model, whole=True)
     model.learn(events([({1: 1.0}, 0, 1.0)]))
@@ -191,7 +189,7 @@ def test_a_failed_save_is_in_the_next_one():
     assert slots(copy_arrays(model, whole=False)) is None
 
 
-def test_the_first_delta_after_a_restore_is_against_what_was_restored():
+def test_the_first_delta_after_a_restore_builds_on_the_restored_state():
     first, second = build("pa1"), build("pa1")
     first.learn(events([({1: 1.0}, 0, 1.0)]))
     second.learn(events([({5: 1.0}, 0, 1.0)]))
@@ -200,10 +198,10 @@ def test_the_first_delta_after_a_restore_is_against_what_was_restored():
     assert slots(copy_arrays(second, whole=False)) == [0, 2]
 
 
-def test_a_small_model_and_a_widely_touched_one_are_copied_whole(monkeypatch):
+def test_small_models_and_widely_touched_ones_are_copied_whole(monkeypatch):
     model = build("pa1")
     copy_arrays(model, whole=True)
-    for slot in range(1, 18):  # the bias and these are more than a quarter of 65
+    for slot in range(1, 18):  # with the bias more than a quarter of 65
         model.learn([Event([0, slot], [1.0, 1.0], "0", 1.0)])
     assert slots(copy_arrays(model, whole=False)) is None
     assert slots(copy_arrays(model, whole=False)) is not None
@@ -219,7 +217,7 @@ def test_a_copy_shares_no_memory_with_the_model():
             assert not np.shares_memory(array, taken.arrays[name])
 
 
-def test_the_digest_of_a_whole_copy_is_that_of_the_state():
+def test_a_whole_copy_has_the_digest_of_the_state():
     model = build("pa1")
     model.learn(events([({1: 1.0}, 0, 1.0)]))
     taken = copy_arrays(model, whole=True)
@@ -229,7 +227,7 @@ def test_the_digest_of_a_whole_copy_is_that_of_the_state():
 
 
 @given(st.lists(st.lists(st.integers(0, 999), max_size=20), max_size=8))
-def test_touched_slots_come_sorted_each_once_with_the_bias(batches):
+def test_dirty_slots_are_sorted_unique_and_include_the_bias(batches):
     dirty = DirtySlots(1000)
     assert dirty.take() is None
     for slots in batches:

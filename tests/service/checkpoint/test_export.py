@@ -1,4 +1,4 @@
-"""A file that stands alone: what goes in comes out, and nothing else is taken for one."""
+"""An export file stands alone: its parts come back unchanged, and no other file is accepted."""
 
 import hashlib
 import struct
@@ -26,17 +26,19 @@ def in_bytes(segments, snapshot=SNAPSHOT):
     return data
 
 
-def sealed(body):
+def seal(body):
     return body + hashlib.sha256(body).digest()
 
 
-def test_the_format_is_as_it_was_laid_down():
-    """Never written anew: a change of the format needs another version, with a file of its own."""
+def test_the_format_matches_the_golden_file():
+    """The golden file is never regenerated: a change of the format needs another version, with its
+    own file.
+    """
     assert in_bytes(SEGMENTS) == BUNDLE.read_bytes()
 
 
 @looped("segments", [[], SEGMENTS, [b"x" * 100_000]])
-def test_what_goes_in_comes_out(segments):
+def test_packed_parts_come_back_unchanged(segments):
     snapshot, found = unpack(in_bytes(segments))
     assert snapshot._replace(arrays={}) == decode(SNAPSHOT)._replace(arrays={})
     assert found == {hashlib.sha256(segment).hexdigest(): segment for segment in segments}
@@ -62,7 +64,7 @@ def test_every_changed_byte_and_every_truncation_is_noticed():
 
 def test_another_version_is_named():
     with pytest.raises(SnapshotError, match="export format 2 is not known"):
-        unpack(sealed(MAGIC + struct.pack("<QQ", 2, 0)))
+        unpack(seal(MAGIC + struct.pack("<QQ", 2, 0)))
 
 
 SHAPES = {
@@ -76,13 +78,13 @@ SHAPES = {
 
 
 @looped(("count", "lengths"), SHAPES.values(), ids=SHAPES)
-def test_lengths_that_do_not_fit_take_no_memory(count, lengths):
+def test_wrong_lengths_are_refused_without_allocating(count, lengths):
     body = SNAPSHOT if lengths != [1] else b""
     with pytest.raises(SnapshotError, match="of its parts do"):
-        unpack(sealed(MAGIC + struct.pack(f"<{2 + len(lengths)}Q", 1, count, *lengths) + body))
+        unpack(seal(MAGIC + struct.pack(f"<{2 + len(lengths)}Q", 1, count, *lengths) + body))
 
 
-def test_the_snapshot_inside_is_checked_too():
+def test_the_snapshot_inside_is_checked():
     with pytest.raises(SnapshotError, match="not a onepass snapshot"):
         unpack(in_bytes(SEGMENTS, b"something else"))
     with pytest.raises(SnapshotError, match="checksum"):

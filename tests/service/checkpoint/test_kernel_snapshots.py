@@ -1,5 +1,5 @@
-"""Kernel models in a real Redis, as an operator finds them: shown, compared, carried, refused where
-they cannot be.
+"""Checkpoints of kernel models in a real Redis: shown, compared, exported, and refused if they are
+impossible.
 """
 
 import json
@@ -12,13 +12,13 @@ from redis import Redis
 
 from service.checkpoint.snapshot import encode
 from service.model.checkpoint_checks import MismatchError
-from tests.service.cli.command_line import asked
+from tests.service.cli.command_line import run_command
 from tests.service.operations.checkpoint_history import World
 
 KERNEL = {"kind": "k-perceptron", "max_support": 66, "bias": "r2"}
 FEATURES = {"columns": ["size"], "bits": 6}
-"""66 slots, as many as there is room for rows: what counts rows is not to be taken for what counts
-slots.
+"""66 slots, as many as there is room for rows, so that counts of rows could be mistaken for counts
+of slots.
 """
 GROW = {"classes": "grow", "max_classes": 3}
 MODELS = {
@@ -49,7 +49,9 @@ def plain(tmp_path, redis_url):
 @pytest.fixture
 def ask(capsys):
     def ask(world, action, *arguments, status=0):
-        got, out, err = asked(capsys, "checkpoints", action, *arguments, "--config", world.config)
+        got, out, err = run_command(
+            capsys, "checkpoints", action, *arguments, "--config", world.config
+        )
         assert got == status, err
         assert "Traceback" not in err
         return err if status else out
@@ -68,7 +70,7 @@ def sizes(world, generation):
     return size.reshape(-1).tolist()
 
 
-def test_show_and_diff_tell_of_stored_rows(world, ask):
+def test_show_and_diff_report_stored_rows(world, ask):
     assert "support/values" in ask(world, "show")
     found = json.loads(ask(world, "diff", 1, 3, "--json"))
     labels = newest(world).classes or ["spam"]
@@ -86,7 +88,7 @@ def test_show_and_diff_tell_of_stored_rows(world, ask):
     out = ask(world, "diff", 1, 3)
     for label, a, b in zip(labels, before, after, strict=False):
         assert f"stored     rows of {label}: {a} -> {b}\n" in out
-    assert max(map(len, out.splitlines()[:-1])) < 120, "no list of single values"
+    assert max(map(len, out.splitlines()[:-1])) < 120, "single values must not be listed"
     assert "stored" not in ask(world, "diff", 3, 3)
 
 
@@ -102,28 +104,28 @@ def test_export_and_import_bring_the_same_bits(world, ask, tmp_path, redis_url):
 
 
 def put(name, place, value):
-    def changed(snapshot):
+    def change(snapshot):
         array = snapshot.arrays[f"state/{name}"].copy()
         array[place] = value
         return snapshot._replace(arrays=snapshot.arrays | {f"state/{name}": array})
 
-    return changed
+    return change
 
 
-def longer(name, size):
-    def changed(snapshot):
+def lengthen(name, size):
+    def change(snapshot):
         array = snapshot.arrays[f"state/{name}"]
         return snapshot._replace(arrays=snapshot.arrays | {f"state/{name}": np.resize(array, size)})
 
-    return changed
+    return change
 
 
 HOSTILE = {
     "more rows than told": put("support/size", 0, 60),
     "more rows than room": put("support/size", 0, 67),
     "fewer than none": put("support/size", 0, -1),
-    "rows beyond the room": longer("support/a", 67),
-    "entries beyond the room": longer("support/values", 66 * 64 + 1),
+    "rows beyond the room": lengthen("support/a", 67),
+    "entries beyond the room": lengthen("support/values", 66 * 64 + 1),
     "a slot beyond the features": put("support/slots", 0, 66),
     "a slot below 0": put("support/slots", 0, -5),
     "the bias": put("support/slots", 0, 0),
@@ -141,7 +143,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("change", HOSTILE.values(), ids=HOSTILE)
-def test_a_state_that_cannot_be_is_refused_wherever_it_comes_from(plain, ask, tmp_path, change):
+def test_an_impossible_state_is_refused_by_restore_and_by_import(plain, ask, tmp_path, change):
     hostile = change(newest(plain))
     before = (
         plain.model.snapshot(hostile.bookmark, hostile.lineage, whole=True)
@@ -163,11 +165,11 @@ def test_a_state_that_cannot_be_is_refused_wherever_it_comes_from(plain, ask, tm
     assert plain.store.newest().generation == 1
 
 
-def test_a_learner_that_finds_one_stops_in_one_line(plain, capsys):
+def test_a_learner_that_loads_an_impossible_state_stops_with_one_line(plain, capsys):
     plain.store.restate(HOSTILE["a slot beyond the features"](newest(plain)))
     plain.store.close()
     plain.config.write_text(yaml.safe_dump(plain.values | {"api": {"port": 0}}))
-    status, _, err = asked(capsys, "learn", "--config", plain.config)
+    status, _, err = run_command(capsys, "learn", "--config", plain.config)
     assert status == 3
     assert "Traceback" not in err
     assert err.splitlines()[-1].startswith(

@@ -1,5 +1,5 @@
-"""The history: what was applied in which order, whatever the timing of polls, crashes and
-checkpoints.
+"""The history records which events were applied in which order, whatever the timing of polls,
+crashes and checkpoints.
 """
 
 import hashlib
@@ -34,8 +34,8 @@ some = examples(150)
 
 @st.composite
 def logs(draw):
-    """Records of up to three partitions in the order they were applied; positions have holes, as a
-    compacted log's.
+    """Records of up to three partitions in the order they were applied; positions have gaps, as in
+    a compacted log.
     """
     order = draw(
         st.lists(
@@ -56,9 +56,9 @@ def cut(records, places):
     return [records[first:last] for first, last in itertools.pairwise(edges)]
 
 
-def recorded(polls, sealed_after=10_000, *, checkpoints=False):
-    """The lineage after these polls, and every sealed segment; with checkpoints the process dies
-    after each poll.
+def record_polls(polls, sealed_after=10_000, *, checkpoints=False):
+    """Return the lineage after these polls, and every sealed segment. With `checkpoints` the
+    process dies after each poll.
     """
     recorder, store = Recorder(Lineage()), {}
     recorder.set_starts(dict.fromkeys("012", "0"))
@@ -78,7 +78,7 @@ def recorded(polls, sealed_after=10_000, *, checkpoints=False):
 
 
 def read_back(lineage, segments, records):
-    """What the runs say, read from the log itself."""
+    """Return the records of the runs, read from the log itself."""
     partitions = defaultdict(list)
     for record in records:
         partitions[record.partition].append(record)
@@ -95,9 +95,9 @@ def read_back(lineage, segments, records):
 
 @some
 @given(logs(), st.lists(st.integers(0, 100)), st.integers(1, 5), st.booleans())
-def test_any_cutting_into_polls_gives_the_same_history(records, places, sealed_after, checkpoints):
-    lineage, segments = recorded(cut(records, places), sealed_after, checkpoints=checkpoints)
-    assert (lineage, segments) == recorded([records], sealed_after)
+def test_any_cut_into_polls_gives_the_same_history(records, places, sealed_after, checkpoints):
+    lineage, segments = record_polls(cut(records, places), sealed_after, checkpoints=checkpoints)
+    assert (lineage, segments) == record_polls([records], sealed_after)
     assert lineage.checksum == zlib.crc32(b"".join(record.value for record in records))
     assert len(lineage.entries) <= sealed_after
     assert read_back(lineage, segments, records) == records
@@ -105,19 +105,19 @@ def test_any_cutting_into_polls_gives_the_same_history(records, places, sealed_a
 
 @some
 @given(logs())
-def test_runs_are_as_long_as_they_can_be(records):
-    entries = recorded([[record] for record in records])[0].entries
+def test_runs_are_as_long_as_possible(records):
+    entries = record_polls([[record] for record in records])[0].entries
     assert sum(run.records for run in entries) == len(records)
     assert all(one.partition != next_one.partition for one, next_one in itertools.pairwise(entries))
 
 
-def test_another_order_is_another_checksum():
+def test_another_order_gives_another_checksum():
     records = [Record("0", "0", "1", b"a"), Record("1", "0", "1", b"b")]
-    assert recorded([records])[0] != recorded([records[::-1]])[0]
-    assert recorded([records])[0].checksum != recorded([records[::-1]])[0].checksum
+    assert record_polls([records])[0] != record_polls([records[::-1]])[0]
+    assert record_polls([records])[0].checksum != record_polls([records[::-1]])[0].checksum
 
 
-def test_segments_are_told_until_they_are_stored(monkeypatch):
+def test_segments_are_returned_until_they_are_stored(monkeypatch):
     monkeypatch.setattr(module, "SEALED_AFTER", 1)
     recorder = Recorder(Lineage())
     recorder.record_applied([Record("0", "0", "1", b""), Record("1", "0", "1", b"")])
@@ -130,7 +130,7 @@ def test_segments_are_told_until_they_are_stored(monkeypatch):
     assert recorder.lineage()[1].keys() == both.keys() - first.keys()
 
 
-def test_what_is_no_record_breaks_a_run():
+def test_an_entry_that_is_no_record_ends_a_run():
     recorder = Recorder(Lineage())
     recorder.record_applied([Record("0", "0", "1", b"a")])
     recorder.record_lost(Gap("0", "1", "5", 4, "retention"))
@@ -152,22 +152,22 @@ def test_what_is_no_record_breaks_a_run():
 def chain():
     """A lineage of ten runs in five segments of two; one more entry is open."""
     records = [Record("01"[n % 2], str(n // 2), str(n // 2 + 1), bytes([n])) for n in range(11)]
-    return *recorded([records], 2), records
+    return *record_polls([records], 2), records
 
 
 def names(lineage, segments):
-    """Newest first."""
+    """Return the segments' names, newest first."""
     found = list(segments_of(lineage, segments.get))
     assert set(found) == set(segments)
     return found
 
 
-def test_going_back_keeps_the_chain(chain, monkeypatch):
-    """After a rollback the history is the earlier generation's and what follows; its segments are
-    shared.
+def test_a_rollback_keeps_the_chain_of_segments(chain, monkeypatch):
+    """After a rollback the history is that of the earlier generation and what follows it; the
+    segments are shared.
     """
     lineage, segments, records = chain
-    earlier, shared = recorded([records[:7]], 2)
+    earlier, shared = record_polls([records[:7]], 2)
     assert shared.items() < segments.items()
     monkeypatch.setattr(module, "SEALED_AFTER", 2)
     recorder = Recorder(earlier)
@@ -190,7 +190,7 @@ def test_going_back_keeps_the_chain(chain, monkeypatch):
 
 @pytest.mark.parametrize("which", range(5))
 @pytest.mark.parametrize("flip", [None, 0x01, 0xFF])
-def test_a_segment_that_is_gone_or_damaged_is_named(chain, which, flip):
+def test_a_lost_or_damaged_segment_is_named(chain, which, flip):
     lineage, segments, _ = chain
     order = names(lineage, segments)
     damaged = dict(segments)
@@ -227,13 +227,13 @@ OTHER_FORMS = [
 
 
 @looped("content", OTHER_FORMS)
-def test_a_segment_of_another_form_is_broken(content):
+def test_a_segment_of_another_form_is_refused(content):
     name = hashlib.sha256(content).hexdigest()
     with pytest.raises(LineageError, match=name[:12]):
         list(history(Lineage(name), {name: content}.get))
 
 
-def test_a_segment_that_would_fill_the_memory_is_broken(monkeypatch):
+def test_a_segment_that_would_fill_the_memory_is_refused(monkeypatch):
     monkeypatch.setattr(module, "LONGEST_SEGMENT", 1000)
     content = zlib.compress(b'["", [' + b" " * 100_000 + b"]]")
     name = hashlib.sha256(content).hexdigest()

@@ -1,4 +1,4 @@
-"""A snapshot that is written comes back bit for bit."""
+"""A snapshot comes back from its bytes bit for bit."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def arrays(draw):
     dtype = np.dtype(draw(st.sampled_from(sorted(DTYPES))))
     shape = draw(st.lists(st.integers(0, 4), max_size=3))
     size = int(np.prod(shape)) * dtype.itemsize
-    # From bytes, so that there are NaNs of every kind and no value is left out.
+    # Drawn from bytes, so that every value occurs, with NaNs of every kind.
     return np.frombuffer(draw(st.binary(min_size=size, max_size=size)), dtype).reshape(shape)
 
 
@@ -69,19 +69,19 @@ SNAPSHOTS = st.builds(
 
 @some
 @given(SNAPSHOTS)
-def test_round_trip(snapshot):
+def test_a_decoded_snapshot_equals_the_encoded_one(snapshot):
     check_same(decode(in_bytes(snapshot)), snapshot)
 
 
 @some
 @given(SNAPSHOTS)
-def test_the_same_snapshot_is_the_same_bytes(snapshot):
+def test_equal_snapshots_have_equal_bytes(snapshot):
     positions, marks = snapshot.bookmark
     again = snapshot._replace(bookmark=Bookmark(dict(reversed(positions.items())), marks))
     assert in_bytes(again) == in_bytes(snapshot) == in_bytes(decode(in_bytes(snapshot)))
 
 
-def test_the_order_of_memory_does_not_matter():
+def test_the_memory_order_of_arrays_does_not_matter():
     square = np.arange(6.0).reshape(2, 3)
     columns = small({"a": np.asfortranarray(square)})
     assert in_bytes(columns) == in_bytes(small({"a": square}))
@@ -89,7 +89,7 @@ def test_the_order_of_memory_does_not_matter():
     assert in_bytes(small({"a": square[:, ::2]})) == in_bytes(small({"a": square[:, ::2].copy()}))
 
 
-def test_events_and_errors_are_the_progress():
+def test_events_and_errors_come_from_the_progress():
     assert (small().events, small().errors) == (3, 1)
 
 
@@ -99,17 +99,17 @@ def test_the_arrays_are_not_copied():
     assert np.shares_memory(np.frombuffer(encoded.buffers[-2], np.uint8), array)
 
 
-def test_what_could_not_be_read_is_not_written():
+def test_a_snapshot_that_could_not_be_read_is_not_written():
     with pytest.raises(UnwritableSnapshotError, match="could not be read again"):
         encode(small()._replace(bookmark=Bookmark({"0": "9" * 1001}, {})))
 
 
-def test_the_digest_is_of_the_state_alone():
+def test_the_digest_covers_only_the_state():
     state = {"w": np.array([1.5]), "base/v": np.array([2])}
     arrays = {f"state/{name}": array for name, array in state.items()}
     bare = small(arrays)._replace(state_digest=None)
     digest = bare.with_digest().state_digest
     assert digest is not None
     assert bare._replace(classes=[], rejects={}).with_digest().state_digest == digest
-    assert small(arrays).with_digest().state_digest == "d" * 8, "a digest that is there is kept"
+    assert small(arrays).with_digest().state_digest == "d" * 8, "an existing digest must be kept"
     assert delta().with_digest().state_digest is None

@@ -1,4 +1,4 @@
-"""The reader takes nothing but a snapshot for a snapshot."""
+"""The reader accepts nothing but valid snapshots."""
 
 import hashlib
 import json
@@ -19,13 +19,13 @@ from tests.looped import looped
 from tests.service.checkpoint.small_snapshot import in_bytes, small
 
 
-def sealed(body: bytes) -> bytes:
-    """With a checksum that fits: damage that only the later checks can see."""
+def seal(body: bytes) -> bytes:
+    """Append a matching checksum, so that only the later checks can notice the damage."""
     return body + hashlib.sha256(body).digest()
 
 
 def with_header(change, arrays=b"") -> bytes:
-    """A snapshot whose header has been changed and sealed again; `arrays` come after the two
+    """Return a snapshot with a changed header and a new checksum; `arrays` come after the two
     counts.
     """
     whole = in_bytes(small({}))
@@ -33,14 +33,14 @@ def with_header(change, arrays=b"") -> bytes:
     header = json.loads(whole[16 : 16 + length])
     change(header)
     head = json.dumps(header).encode()
-    return sealed(MAGIC + struct.pack("<Q", len(head)) + head + whole[16 + length : -32] + arrays)
+    return seal(MAGIC + struct.pack("<Q", len(head)) + head + whole[16 + length : -32] + arrays)
 
 
 def with_array(dtype, shape, arrays=b"", name="w") -> bytes:
     return with_header(lambda header: header["arrays"].append([name, dtype, shape]), arrays)
 
 
-def test_the_changes_below_change_nothing_else():
+def test_a_snapshot_with_a_changed_header_is_otherwise_valid():
     assert decode(with_array("<f8", [1], bytes(8))).arrays["w"] == [0.0]
 
 
@@ -62,19 +62,19 @@ def test_every_truncation_is_noticed():
 
 
 @looped("more", [b"\0", b"\0" * 8, b"ONEPASS1"])
-def test_bytes_left_over_are_noticed(more):
+def test_trailing_bytes_are_noticed(more):
     whole = in_bytes(small())
-    for data in (whole + more, sealed(whole[:-32] + more)):
+    for data in (whole + more, seal(whole[:-32] + more)):
         with pytest.raises(SnapshotError):
             decode(data)
 
 
 def test_another_version_is_named():
     with pytest.raises(SnapshotError, match="format b'3'"):
-        decode(sealed(b"ONEPASS3" + in_bytes(small())[8:-32]))
+        decode(seal(b"ONEPASS3" + in_bytes(small())[8:-32]))
 
 
-def test_other_files_are_no_snapshots():
+def test_other_files_are_refused():
     for data in (b"", b"PK\x03\x04", b"\x80\x04pickle", bytes(1000)):
         with pytest.raises(SnapshotError, match="not a onepass snapshot"):
             decode(data)
@@ -90,7 +90,7 @@ def test_other_types_of_array_are_refused(dtype):
 @looped(
     "shape", [[-1], [1, -1], [2], [2**62, 4], [2**64], [2**40, 2**40, 2**40], [2**64, 0], [1] * 65]
 )
-def test_shapes_that_do_not_fit_take_no_memory(shape):
+def test_wrong_shapes_are_refused_without_allocating(shape):
     for arrays in (b"", bytes(8)):
         data = with_array("<f8", shape, arrays)
         with pytest.raises(SnapshotError):
@@ -98,13 +98,13 @@ def test_shapes_that_do_not_fit_take_no_memory(shape):
 
 
 @looped("length", [1000, 2**32, 2**63])
-def test_a_header_longer_than_the_data(length):
+def test_a_header_longer_than_the_data_is_refused(length):
     with pytest.raises(SnapshotError, match="header is longer"):
-        decode(sealed(MAGIC + struct.pack("<Q", length) + in_bytes(small({}))[16:-32]))
+        decode(seal(MAGIC + struct.pack("<Q", length) + in_bytes(small({}))[16:-32]))
 
 
-def test_a_header_beyond_the_limit(monkeypatch):
-    """It is not written, and one that was is named for what it is."""
+def test_a_header_beyond_the_limit_is_neither_written_nor_read(monkeypatch):
+    """Reading one says that it is too long."""
     data = in_bytes(small())
     monkeypatch.setattr(module, "LONGEST_HEADER", 100)
     with pytest.raises(SnapshotError, match=r"header has \d+ bytes, over the limit of 100"):
@@ -123,7 +123,7 @@ COUNTS = {
 
 
 @looped(("events", "errors"), COUNTS.values(), ids=COUNTS)
-def test_counts_that_cannot_be_are_refused(events, errors):
+def test_impossible_counts_are_refused(events, errors):
     data = in_bytes(small({"progress/events": events, "progress/errors": errors}))
     with pytest.raises(SnapshotError, match=r"impossible|wrong shape or type"):
         decode(data)
@@ -190,6 +190,6 @@ def test_a_header_of_another_form_is_refused(change):
         b'{"model": {"a": ' + b"[" * 50_000 + b"]" * 50_000 + b"}}",
     ],
 )
-def test_a_header_that_is_no_json_is_refused(head):
+def test_a_header_that_is_not_json_is_refused(head):
     with pytest.raises(SnapshotError):
-        decode(sealed(MAGIC + struct.pack("<Q", len(head)) + head))
+        decode(seal(MAGIC + struct.pack("<Q", len(head)) + head))

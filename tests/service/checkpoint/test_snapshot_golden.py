@@ -1,4 +1,4 @@
-"""The golden files hold the format as it was laid down, and a model takes them up."""
+"""The golden files fix the format, and a model can be restored from them."""
 
 import json
 from pathlib import Path
@@ -53,9 +53,9 @@ def make_whole() -> Snapshot:
     )
 
 
-def fixed() -> tuple[Snapshot, Snapshot]:
-    """The content of the golden files of today's format: a whole snapshot and a delta that follows
-    it.
+def make_golden() -> tuple[Snapshot, Snapshot]:
+    """Return the content of the golden files of today's format: a whole snapshot and a delta that
+    follows it.
     """
     whole = make_whole()
     changed = {
@@ -75,13 +75,15 @@ def fixed() -> tuple[Snapshot, Snapshot]:
 
 
 @pytest.mark.parametrize(("path", "which"), [(WHOLE, 0), (DELTA, 1)], ids=["whole", "delta"])
-def test_the_format_is_as_it_was_laid_down(path, which):
-    """Never written anew: a change of the format needs another version, with files of its own."""
-    assert in_bytes(fixed()[which]) == path.read_bytes()
-    check_same(decode(path.read_bytes()), fixed()[which])
+def test_the_format_matches_the_golden_files(path, which):
+    """The golden files are never regenerated: a change of the format needs another version, with
+    its own files.
+    """
+    assert in_bytes(make_golden()[which]) == path.read_bytes()
+    check_same(decode(path.read_bytes()), make_golden()[which])
 
 
-def test_the_laid_down_delta_follows_the_laid_down_whole():
+def test_the_golden_delta_follows_the_golden_whole():
     merged = merge(decode(WHOLE.read_bytes()), decode(DELTA.read_bytes()))
     assert merged.events == 8
     assert merged.bookmark.positions == {"0": "9", "1": "4"}
@@ -113,7 +115,7 @@ def golden_model() -> tuple[Model, Decoder]:
 
 
 def golden_events(first: int, last: int) -> list[bytes]:
-    """Plain arithmetic, so that no generator has to stay the same."""
+    """Return events from plain arithmetic, so that no random generator has to stay the same."""
     return [
         json.dumps(
             {
@@ -135,8 +137,8 @@ def learn(model: Model, decoder: Decoder, events: list[bytes]) -> None:
     model.count_rejects(["type"])
 
 
-def test_a_snapshot_of_long_ago_is_taken_up():
-    """Of the first format, without marks and history."""
+def test_a_snapshot_of_the_first_format_is_restored():
+    """The first format has no marks and no history."""
     snapshot = decode(OLDER.read_bytes())
     assert snapshot.bookmark == Bookmark({"0": "40"}, {})
     assert snapshot.lineage == Lineage()
@@ -154,7 +156,7 @@ def test_a_snapshot_of_long_ago_is_taken_up():
     assert state_digest(model.state) == STATE_AFTER_GOLDEN
 
 
-def test_the_snapshot_of_long_ago_is_what_those_events_give_today():
+def test_the_same_events_give_the_state_of_the_first_snapshot():
     model, decoder = golden_model()
     learn(model, decoder, golden_events(0, 40))
     snapshot = decode(OLDER.read_bytes())

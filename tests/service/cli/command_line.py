@@ -1,4 +1,4 @@
-"""A command run in the test's own process, and the form of a refusal."""
+"""Run a command in the test's own process, and check the form of a refusal."""
 
 from service.__main__ import main
 
@@ -13,9 +13,9 @@ def check_refused(outcome: tuple[int, str, str], *words: str) -> None:
         assert word in err
 
 
-def asked(capsys, *arguments: str) -> tuple[int, str, str]:
-    """The same without a process of its own, which costs a second: for the many ways to be
-    wrong.
+def run_command(capsys, *arguments: str) -> tuple[int, str, str]:
+    """Run a command without a new process, which would cost a second; return its status, output and
+    errors.
     """
     try:
         status = main([str(argument) for argument in arguments])
@@ -24,7 +24,7 @@ def asked(capsys, *arguments: str) -> tuple[int, str, str]:
     return status, *capsys.readouterr()
 
 
-def said(capsys, *arguments: str) -> str:
-    status, out, err = asked(capsys, *arguments)
+def run_successfully(capsys, *arguments: str) -> str:
+    status, out, err = run_command(capsys, *arguments)
     assert status == 0, err
     return out

@@ -1,17 +1,17 @@
-"""Five generations of a model in a real Redis, and an operator who asks `onepass checkpoints`."""
+"""Five generations of a model in a real Redis, and an operator who runs `onepass checkpoints`."""
 
 import json
 from contextlib import closing
 
 import pytest
 
-from tests.service.cli.command_line import asked
+from tests.service.cli.command_line import run_command
 from tests.service.operations.checkpoint_history import World
 
 
 @pytest.fixture(name="world")
 def world_fixture(tmp_path, redis_url):
-    """Generations 1 to 5, of 40 records each; the first is a base, deltas follow."""
+    """Generations 1 to 5, of 40 records each; the first is a base, the others are deltas."""
     with closing(World(tmp_path, redis_url)) as world:
         for _ in range(5):
             world.learn(40)
@@ -21,7 +21,9 @@ def world_fixture(tmp_path, redis_url):
 @pytest.fixture(name="ask")
 def ask_fixture(world, capsys):
     def ask(action, *arguments, status=0):
-        got, out, err = asked(capsys, "checkpoints", action, *arguments, "--config", world.config)
+        got, out, err = run_command(
+            capsys, "checkpoints", action, *arguments, "--config", world.config
+        )
         assert got == status, err
         if status:
             assert out == ""

@@ -1,4 +1,4 @@
-"""The command as its users have it: a process of its own, its exit status and what it wrote."""
+"""Run the command as its users do: in a separate process, with its exit status and its output."""
 
 import os
 import subprocess
@@ -27,12 +27,12 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def together(*lines: tuple[str, ...]) -> list[tuple[int, str, str]]:
-    """Run several at once: a start costs a second, and there are two cores at least."""
+def run_together(*lines: tuple[str, ...]) -> list[tuple[int, str, str]]:
+    """Run several commands at once: a start costs a second, and there are at least two cores."""
     return [finish(process) for process in [start(*line) for line in lines]]
 
 
-def done(*arguments: str) -> str:
+def run_in_process(*arguments: str) -> str:
     status, out, err = finish(start(*arguments))
     assert status == 0, err
     return out

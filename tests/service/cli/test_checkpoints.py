@@ -1,4 +1,4 @@
-"""`onepass checkpoints` tells what the store has, freezes it, and refuses wrong usage."""
+"""`onepass checkpoints` lists and shows checkpoints, freezes the model, and refuses wrong usage."""
 
 import json
 from contextlib import closing
@@ -14,7 +14,7 @@ from service.checkpoint.lineage import Rolled
 from service.cli.checkpoints import ACTIONS
 from service.cli.tables import format_age, format_size
 from tests.looped import looped
-from tests.service.cli.command_line import asked
+from tests.service.cli.command_line import run_command
 from tests.service.cli.five_generations import (  # noqa: F401  # fixtures
     ask_fixture,
     ask_json_fixture,
@@ -25,19 +25,19 @@ from tests.service.operations.checkpoint_history import World
 
 @looped("action", ACTIONS)
 def test_every_action_has_an_example(capsys, action):
-    status, out, err = asked(capsys, "checkpoints", action, "--help")
+    status, out, err = run_command(capsys, "checkpoints", action, "--help")
     assert (status, err) == (0, "")
     assert f"example:\n  onepass checkpoints {action} " in out
 
 
-def test_list(world, ask, ask_json):
+def test_list_shows_every_generation(world, ask, ask_json):
     generations = ask_json("list")
     assert [entry["generation"] for entry in generations] == [5, 4, 3, 2, 1]
     newest = generations[0]
     assert newest["events"] == int(world.model.progress.events[0])
     assert newest["error_rate"] == world.model.progress.error_rate
     assert [entry["parts"] for entry in generations] == [5, 4, 3, 2, 1]
-    assert newest["state_digest"] is None, "a delta has not all of the state"
+    assert newest["state_digest"] is None, "a delta lacks most of the state, so it has no digest"
     assert newest["origin"] == "learned"
     assert 0 <= newest["age_seconds"] < 60
     out = ask("list")
@@ -57,17 +57,17 @@ def test_list(world, ask, ask_json):
     assert [row[-1] for row in rows] == ["-"] * 4 + [generations[-1]["state_digest"][:12]]
 
 
-def test_list_of_nothing(tmp_path, redis_url, capsys):
+def test_list_says_that_there_is_no_checkpoint(tmp_path, redis_url, capsys):
     with closing(World(tmp_path, redis_url)) as world:
         line = ("--config", world.config)
-        assert asked(capsys, "checkpoints", "list", *line)[:2] == (0, "no checkpoint yet\n")
-        assert asked(capsys, "checkpoints", "list", *line, "--json")[:2] == (0, "[]\n")
-        status, _, err = asked(capsys, "checkpoints", "show", *line)
+        assert run_command(capsys, "checkpoints", "list", *line)[:2] == (0, "no checkpoint yet\n")
+        assert run_command(capsys, "checkpoints", "list", *line, "--json")[:2] == (0, "[]\n")
+        status, _, err = run_command(capsys, "checkpoints", "show", *line)
         assert status == 2
         assert "no checkpoint yet" in err
 
 
-def test_broken_generations_are_said(ask, ask_json, redis_url):
+def test_broken_generations_are_listed_as_broken(ask, ask_json, redis_url):
     with Redis.from_url(redis_url) as client:
         client.lset("{m:m}:head", 1, b"nonsense")
     generations = ask_json("list")
@@ -88,7 +88,7 @@ def test_lost_bytes_of_a_generation_are_noticed(ask, redis_url):
     assert "generation 1" in ask("show", "--generation", 1, status=3)
 
 
-def test_show(world, ask, ask_json):
+def test_show_reports_one_generation(world, ask, ask_json):
     shown = ask_json("show")
     assert shown["generation"] == 5
     assert shown["model"]["learner"]["kind"] == "pa1"
@@ -99,7 +99,7 @@ def test_show(world, ask, ask_json):
     assert shown["lineage"]["records"] == 200
     assert shown["lineage"]["broken"] is None
     assert shown["state_digest"] == state_digest(world.model.state), (
-        "also of a generation that is a delta"
+        "a generation that is a delta needs the digest of its state"
     )
     weights = next(array for array in shown["arrays"] if array["name"] == "state/updates")
     assert (weights["shape"], weights["bytes"]) == ([1], 8)
@@ -114,7 +114,7 @@ def test_show(world, ask, ask_json):
         assert word in out
 
 
-def test_show_with_a_history_that_is_sealed_or_gone(tmp_path, redis_url, capsys, monkeypatch):
+def test_show_reports_a_sealed_or_lost_history(tmp_path, redis_url, capsys, monkeypatch):
     monkeypatch.setattr(lineage_module, "SEALED_AFTER", 2)
     with closing(World(tmp_path, redis_url)) as world:
         for generation in range(6):
@@ -122,16 +122,16 @@ def test_show_with_a_history_that_is_sealed_or_gone(tmp_path, redis_url, capsys,
             world.recorder.note(Rolled(generation, generation, 0.0))
         world.learn(5)
         line = ("checkpoints", "show", "--config", world.config)
-        told = json.loads(asked(capsys, *line, "--json")[1])["lineage"]
+        told = json.loads(run_command(capsys, *line, "--json")[1])["lineage"]
         assert told["runs"] == 7
         assert told["sealed_segments"] == 6
         assert told["rolled_back"] == 6
         with Redis.from_url(redis_url) as client:
             client.delete(*client.scan_iter("{m:m}:l:*"))
-        status, out, _ = asked(capsys, *line)
-        assert status == 0, "the state is good all the same"
+        status, out, _ = run_command(capsys, *line)
+        assert status == 0, "a lost history must not hide a good state"
         assert "broken     segment" in out
-        status, _, err = asked(
+        status, _, err = run_command(
             capsys, "checkpoints", "export", "--to", tmp_path / "x", "--config", world.config
         )
         assert status == 0
@@ -140,7 +140,7 @@ def test_show_with_a_history_that_is_sealed_or_gone(tmp_path, redis_url, capsys,
         assert unpack((tmp_path / "x").read_bytes())[1] == {}
 
 
-def test_show_for_people(ask, ask_json, world):
+def test_show_is_readable_without_json(ask, ask_json, world):
     world.recorder.note(Rolled(1, 2, 0.0))
     world.learn(1)
     out = ask("show")
@@ -149,10 +149,10 @@ def test_show_for_people(ask, ask_json, world):
     assert "0 sealed segments (" in out
     assert "rolled back 1 time\n" in out
     assert "frozen 0 times\n" in out
-    assert "in 2 runs" in out, "a word of the operator lies between them"
+    assert "in 2 runs" in out, "the operator's entry must separate the runs"
 
 
-def test_the_model_is_frozen_is_said(ask, ask_json, capsys, world):
+def test_every_action_says_that_the_model_is_frozen(ask, ask_json, capsys, world):
     assert "frozen since" not in ask("list")
     assert ask_json("show")["frozen"] is None
     ask("freeze")
@@ -166,10 +166,10 @@ def test_the_model_is_frozen_is_said(ask, ask_json, capsys, world):
     assert "at generation 5: nothing is learned until unfreeze" in out
     assert "by itself" not in out
     world.config.write_text(yaml.safe_dump(world.values | {"name": "typo"}))
-    status, out, err = asked(capsys, "checkpoints", "freeze", "--config", world.config)
+    status, out, err = run_command(capsys, "checkpoints", "freeze", "--config", world.config)
     assert status == 0
     assert "typo has no checkpoint" in err
-    assert asked(capsys, "checkpoints", "list", "--config", world.config)[1].startswith(
+    assert run_command(capsys, "checkpoints", "list", "--config", world.config)[1].startswith(
         "no checkpoint yet\nfrozen since"
     )
 
@@ -192,21 +192,23 @@ WRONG = {
 
 
 @looped("line", WRONG.values(), ids=WRONG)
-def test_wrong_usage(capsys, line):
+def test_wrong_usage_is_refused_in_one_line(capsys, line):
     arguments, word = line
-    status, out, err = asked(capsys, "checkpoints", *arguments)
+    status, out, err = run_command(capsys, "checkpoints", *arguments)
     assert (status, out) == (2, "")
     assert word in err
     assert err.count("\n") == 1
 
 
-def test_freeze_and_unfreeze(world, ask):
+def test_freeze_stops_learning_until_unfreeze(world, ask):
     assert "was not frozen" in ask("unfreeze")
     first = ask("freeze")
     assert "frozen since" in first
     assert "at generation 5" in first
     again = ask("freeze")
-    assert again.partition(" (")[0] == first.partition(" (")[0], "the first word counts"
+    assert again.partition(" (")[0] == first.partition(" (")[0], (
+        "a second freeze must not change the first"
+    )
     with pytest.raises(Exception, match="taken over"):
         world.learn(10)
     assert "resumes learning; it was frozen since" in ask("unfreeze")
@@ -215,19 +217,19 @@ def test_freeze_and_unfreeze(world, ask):
     assert world.learn(10).generation == 6
 
 
-def test_a_store_that_is_down(tmp_path, capsys, redis_url):
+def test_a_store_that_is_down_ends_with_status_1(tmp_path, capsys, redis_url):
     with closing(World(tmp_path, redis_url)) as world:
         world.config.write_text(
             yaml.safe_dump(world.values | {"store": {"url": "redis://127.0.0.1:1/0"}})
         )
         for action in ("list", "show", "freeze"):
-            status, out, err = asked(capsys, "checkpoints", action, "--config", world.config)
+            status, out, err = run_command(capsys, "checkpoints", action, "--config", world.config)
             assert (status, out) == (1, "")
             assert err.startswith("onepass checkpoints: Redis at ")
             assert err.count("\n") == 1
 
 
-def test_words_for_people():
+def test_ages_and_sizes_are_formatted_for_people():
     assert [format_age(seconds) for seconds in (0.4, 59, 119, 120, 7_200, 200_000)] == [
         "0 s",
         "59 s",

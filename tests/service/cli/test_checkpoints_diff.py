@@ -1,4 +1,4 @@
-"""`onepass checkpoints diff` tells what changed between two generations."""
+"""`onepass checkpoints diff` shows what changed between two generations."""
 
 import json
 
@@ -15,7 +15,7 @@ from tests.service.cli.five_generations import (  # noqa: F401  # fixtures
 )
 
 
-def test_diff(ask, ask_json):
+def test_diff_compares_two_generations(ask, ask_json):
     found = ask_json("diff", 2, 5)
     shown = {generation: ask_json("show", "--generation", generation) for generation in (2, 5)}
     assert found["events"] == shown[5]["events"] - shown[2]["events"] == 114
@@ -43,7 +43,7 @@ def small(model, **arrays) -> Snapshot:
     return Snapshot(model, ["a"], BEGINNING, Lineage(), {}, None, counts | arrays)
 
 
-def test_diff_names_settings_slots_and_strange_values():
+def test_diff_names_settings_slots_and_special_values():
     before = small(
         {"learner": {"C": 0.1, "kind": "pa1"}},
         w=[[0.0, 1.0, 2.0], [0.0, 0.0, np.nan]],
@@ -73,9 +73,9 @@ def test_diff_names_settings_slots_and_strange_values():
     json.loads(json.dumps(found, allow_nan=False))
 
 
-def test_diff_for_people(ask, ask_json):
-    """What has a number per slot comes first, with the names of columns; counters are one line
-    each, at the end.
+def test_diff_is_readable_without_json(ask, ask_json):
+    """Arrays with a number per slot come first, with the names of columns; counters follow, one
+    line each.
     """
     found = ask_json("diff", 2, 5)
     kinds = [array["per_slot"] for array in found["arrays"]]
@@ -88,10 +88,10 @@ def test_diff_for_people(ask, ask_json):
         if array["per_slot"]
     }
     assert "size" in names
-    assert names <= {"bias", "size", None}, "None: hashed"
+    assert names <= {"bias", "size", None}, "a hashed slot has no name"
     lines = ask("diff", 2, 5).splitlines()
     assert any(line.strip().startswith("size (slot 1): ") for line in lines)
-    assert any(line.strip().startswith("slot ") for line in lines), "hashed"
+    assert any(line.strip().startswith("slot ") for line in lines), "a hashed slot has no name"
     updates = next(line for line in lines if "state/updates" in line)
     assert updates.startswith("number     state/updates: ")
     assert lines.index(updates) > max(

@@ -1,4 +1,4 @@
-"""`onepass checkpoints rollback` makes an earlier state the newest; a learner goes on from it."""
+"""`onepass checkpoints rollback` makes an earlier state the newest; a learner continues from it."""
 
 import json
 import os
@@ -13,17 +13,17 @@ from redis import Redis
 from service.checkpoint.lineage import Lost, Rolled, Run, history
 from service.checkpoint.store import FencedError
 from service.storage import RedisStore
-from tests.service.cli.command_line import asked
+from tests.service.cli.command_line import run_command
 from tests.service.cli.five_generations import (  # noqa: F401  # fixtures
     ask_fixture,
     ask_json_fixture,
     world_fixture,
 )
-from tests.service.operations.checkpoint_history import World, events, learned
+from tests.service.operations.checkpoint_history import World, events, learn_to_end
 from tests.waiting import HANG_SECONDS, wait_for
 
 
-def test_rollback_from_then(world, ask, ask_json):
+def test_rollback_with_rewind_learns_later_events_again(world, ask, ask_json):
     out = ask("rollback", "--to", 2, "--rewind")
     assert "generation 6 has the state of generation 2" in out
     assert "learned again" in out
@@ -40,7 +40,7 @@ def test_rollback_from_then(world, ask, ask_json):
     assert ask_json("show")["lineage"]["rolled_back"] == 1
 
 
-def test_rollback_keeping_the_position(world, ask, ask_json):
+def test_rollback_with_kept_offsets_leaves_later_events_unlearned(world, ask, ask_json):
     out = ask("rollback", "--to", 2, "--keep-offsets")
     assert "stay unlearned" in out
     assert "partition 0 from 80 to 200, 120 events" in out
@@ -55,8 +55,8 @@ def test_rollback_keeping_the_position(world, ask, ask_json):
     assert world.recorder.lineage()[0].entries[-1] == Run("0", "200", "210", 10)
 
 
-def test_rollback_from_a_generation_that_is_damaged(ask, ask_json, redis_url):
-    """Its positions are lost, so there is only one way."""
+def test_rollback_from_a_damaged_generation_needs_rewind(ask, ask_json, redis_url):
+    """The offsets of the damaged generation are lost."""
     with Redis.from_url(redis_url) as client:
         client.delete(*client.scan_iter("{m:m}:g:5:*"))
     ask("show", status=3)
@@ -65,8 +65,8 @@ def test_rollback_from_a_generation_that_is_damaged(ask, ask_json, redis_url):
     assert ask_json("show")["positions"] == {"file:events.jsonl/0": "160"}
 
 
-def test_rollback_beside_a_learner_that_always_writes_first(world, ask, monkeypatch):
-    """Nobody used the command wrongly, so the status is 1."""
+def test_rollback_that_always_loses_to_a_learner_ends_with_status_1(world, ask, monkeypatch):
+    """The usage was right, so the status is 1."""
     monkeypatch.setattr(RedisStore, "restate", lose_every_race)
     err = ask("rollback", "--to", 2, "--rewind", status=1)
     assert "freeze the model first" in err
@@ -77,7 +77,7 @@ def lose_every_race(*_, **__):
     raise FencedError("generation 6 was written meanwhile")
 
 
-def test_rollback_to_what_the_log_no_longer_has(world, ask, ask_json):
+def test_rollback_to_events_that_the_log_lost_needs_force(world, ask, ask_json):
     world.path.write_text("\n".join(events(60)) + "\n")
     err = ask("rollback", "--to", 2, "--rewind", status=2)
     assert "cannot be learned again: " in err
@@ -92,17 +92,17 @@ def test_rollback_to_what_the_log_no_longer_has(world, ask, ask_json):
     assert ask_json("show")["origin"] == "rollback to 2"
 
 
-def test_rollback_beside_a_log_that_is_away(world, capsys):
+def test_rollback_with_an_unreachable_log_warns(world, capsys):
     world.path.unlink()
     line = ("rollback", "--to", 2, "--rewind", "--config", world.config)
-    status, out, err = asked(capsys, "checkpoints", *line)
+    status, out, err = run_command(capsys, "checkpoints", *line)
     assert status == 0
     assert "could not check" in err
     assert err.count("\n") == 1
     assert "learned again" in out
 
 
-def test_rollback_beside_a_stream_that_was_made_anew(tmp_path, redis_url, capsys):
+def test_rollback_with_a_recreated_stream_is_refused(tmp_path, redis_url, capsys):
     with closing(World(tmp_path, redis_url)) as world:
         config = world.config
         config.write_text(
@@ -114,30 +114,32 @@ def test_rollback_beside_a_stream_that_was_made_anew(tmp_path, redis_url, capsys
         for _ in range(2):
             for line in events(50):
                 client.xadd("events", {"value": line})
-            learned(capsys, config)
+            learn_to_end(capsys, config)
         client.delete("events")
         client.xadd("events", {"value": "x"}, id="1-1")
-    status, _, err = asked(
+    status, _, err = run_command(
         capsys, "checkpoints", "rollback", "--to", 1, "--rewind", "--config", config
     )
     assert status == 2
     assert "it is another stream" in err
-    assert "source.on_data_loss" not in err, "that is advice for a learner"
+    assert "source.on_data_loss" not in err, "this advice is only for a learner"
     assert (
-        asked(capsys, "checkpoints", "rollback", "--to", 1, "--keep-offsets", "--config", config)[0]
+        run_command(
+            capsys, "checkpoints", "rollback", "--to", 1, "--keep-offsets", "--config", config
+        )[0]
         == 0
     )
 
 
-def test_rollback_where_the_position_is_the_same(ask):
+def test_rollback_to_the_same_offsets_leaves_nothing_out(ask):
     ask("rollback", "--to", 2, "--rewind")
     out = ask("rollback", "--to", 2, "--keep-offsets")
     assert "\nalready at those positions: nothing is left out\n" in out
     assert "unlearned" not in out
 
 
-def test_a_position_kept_that_lies_before_is_said(ask):
-    """The state has learned beyond it."""
+def test_kept_offsets_before_the_state_are_refused(ask):
+    """The state has learned events beyond the offsets, so they would be learned twice."""
     ask("rollback", "--to", 1, "--rewind")
     said = ask("rollback", "--to", 3, "--keep-offsets", status=2)
     assert "partition 0 up to 120, and the newest positions are at 40" in said
@@ -147,24 +149,24 @@ def test_a_position_kept_that_lies_before_is_said(ask):
     assert "learned twice" in out
 
 
-def test_rollback_fences_who_learns(world, ask):
+def test_rollback_fences_the_learner(world, ask):
     ask("rollback", "--to", 2, "--rewind")
     with pytest.raises(Exception, match="taken over"):
         world.learn(10)
     assert world.begin().manifest.generation == 6
 
 
-def test_the_newest_is_no_generation_to_go_back_to(ask):
+def test_rollback_to_the_newest_generation_is_refused(ask):
     assert "is the newest: choose" in ask("rollback", "--to", 5, "--rewind", status=2)
 
 
 def wait_for_newest(capsys, config, check):
-    def found():
-        out = asked(capsys, "checkpoints", "list", "--json", "--config", config)[1]
+    def check_newest():
+        out = run_command(capsys, "checkpoints", "list", "--json", "--config", config)[1]
         generations = json.loads(out)
         return generations and check(generations) and generations
 
-    return wait_for(found, "the generation")
+    return wait_for(check_newest, "the generation")
 
 
 def produce(redis_url, lines):
@@ -185,8 +187,8 @@ def start_learner(config):
     )
 
 
-def test_beside_a_learner_that_runs(tmp_path, redis_url, capsys):
-    """It is fenced, begins from what the operator said, and goes on."""
+def test_a_running_learner_continues_from_a_rollback(tmp_path, redis_url, capsys):
+    """The learner is fenced, loads the operator's generation, and continues."""
     with closing(World(tmp_path, redis_url)) as world:
         source = {"url": f"{redis_url}/events"}
         world.config.write_text(
@@ -203,7 +205,7 @@ def test_beside_a_learner_that_runs(tmp_path, redis_url, capsys):
         produce(redis_url, events(100))
         newest(lambda generations: generations[0]["events"] == 190)
         line = ("rollback", "--to", first["generation"], "--keep-offsets", "--config", world.config)
-        assert asked(capsys, "checkpoints", *line)[0] == 0
+        assert run_command(capsys, "checkpoints", *line)[0] == 0
         assert newest(lambda generations: generations[0]["origin"] != "learned")[0]["events"] == 95
         produce(redis_url, events(20))
         newest(
@@ -212,9 +214,9 @@ def test_beside_a_learner_that_runs(tmp_path, redis_url, capsys):
             )
         )
         line = ("rollback", "--to", first["generation"], "--rewind", "--config", world.config)
-        assert asked(capsys, "checkpoints", *line)[0] == 0
+        assert run_command(capsys, "checkpoints", *line)[0] == 0
         newest(lambda generations: generations[0]["events"] == 95 + 95 + 19)
-        assert asked(capsys, "audit", "--config", world.config)[:1] == (0,)
+        assert run_command(capsys, "audit", "--config", world.config)[:1] == (0,)
     finally:
         learner.terminate()
         _, err = learner.communicate(timeout=HANG_SECONDS)

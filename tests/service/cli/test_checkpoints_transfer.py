@@ -1,4 +1,4 @@
-"""`onepass checkpoints export` and `import` carry a model in a file from store to store."""
+"""`onepass checkpoints export` and `import` move a model in a file from store to store."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from service.checkpoint import lineage as lineage_module
 from service.checkpoint.export import unpack
 from service.checkpoint.lineage import Rolled, history
 from service.checkpoint.snapshot import decode, encode
-from tests.service.cli.command_line import asked
+from tests.service.cli.command_line import run_command
 from tests.service.cli.five_generations import (  # noqa: F401  # fixtures
     ask_fixture,
     ask_json_fixture,
@@ -25,7 +25,7 @@ from tests.service.operations.checkpoint_history import World
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-def test_export_and_import(ask, ask_json, tmp_path):
+def test_export_and_import_keep_the_state(ask, ask_json, tmp_path):
     file = tmp_path / "kept" / "m.onepass"
     file.parent.mkdir()
     assert "generation 3" in ask("export", "--generation", 3, "--to", file)
@@ -47,8 +47,8 @@ def test_export_and_import(ask, ask_json, tmp_path):
     assert unpack(file.read_bytes())[0].events == newest["events"]
 
 
-def test_a_file_stands_alone(tmp_path, redis_url, capsys, monkeypatch):
-    """With its whole history, into a store that knows nothing."""
+def test_an_export_needs_no_other_store(tmp_path, redis_url, capsys, monkeypatch):
+    """It contains the whole history, so it can be imported into an empty store."""
     monkeypatch.setattr(lineage_module, "SEALED_AFTER", 2)
     file = tmp_path / "m.onepass"
     with closing(World(tmp_path, redis_url)) as world:
@@ -58,26 +58,29 @@ def test_a_file_stands_alone(tmp_path, redis_url, capsys, monkeypatch):
         world.learn(5)
         before = list(history(world.recorder.lineage()[0], world.store.segment))
         assert (
-            asked(capsys, "checkpoints", "export", "--to", file, "--config", world.config)[0] == 0
+            run_command(capsys, "checkpoints", "export", "--to", file, "--config", world.config)[0]
+            == 0
         )
         with Redis.from_url(redis_url) as client:
             client.flushdb()
-        assert asked(capsys, "checkpoints", "import", file, "--config", world.config)[0] == 0
+        assert run_command(capsys, "checkpoints", "import", file, "--config", world.config)[0] == 0
         found = world.begin()
         assert found.manifest.generation == 1
         assert list(history(found.snapshot.lineage, world.store.segment)) == before
         assert len(found.snapshot.lineage.entries) <= 2
 
 
-def of_a_log(data, log):
-    """The golden snapshot's position is of no log; those that learners wrote were."""
+def add_log_name(data, log):
+    """Add a log's name to the position: the golden snapshot lacks it, but learners
+    always wrote it.
+    """
     (length,) = struct.unpack("<Q", data[8:16])
     head = data[16 : 16 + length].replace(b'"positions":{"0"', b'"positions":{"%s/0"' % log)
     body = data[:8] + struct.pack("<Q", len(head)) + head + data[16 + length : -32]
     return body + hashlib.sha256(body).digest()
 
 
-def test_a_file_of_the_first_format(tmp_path, redis_url, capsys):
+def test_a_file_of_the_first_format_is_imported(tmp_path, redis_url, capsys):
     config = tmp_path / "m.yaml"
     values = {
         "name": "m",
@@ -92,20 +95,20 @@ def test_a_file_of_the_first_format(tmp_path, redis_url, capsys):
     }
     config.write_text(yaml.safe_dump(values))
     old = tmp_path / "old.onepass"
-    old.write_bytes(of_a_log((GOLDEN / "snapshot-1.bin").read_bytes(), b"file:nowhere.jsonl"))
-    assert asked(capsys, "checkpoints", "import", old, "--config", config)[0] == 0
-    shown = json.loads(asked(capsys, "checkpoints", "show", "--json", "--config", config)[1])
+    old.write_bytes(add_log_name((GOLDEN / "snapshot-1.bin").read_bytes(), b"file:nowhere.jsonl"))
+    assert run_command(capsys, "checkpoints", "import", old, "--config", config)[0] == 0
+    shown = json.loads(run_command(capsys, "checkpoints", "show", "--json", "--config", config)[1])
     assert shown["state_digest"] == decode(old.read_bytes()).state_digest
     assert (shown["events"], shown["origin"]) == (40, "import old.onepass")
     again = tmp_path / "again.onepass"
-    assert asked(capsys, "checkpoints", "export", "--to", again, "--config", config)[0] == 0
+    assert run_command(capsys, "checkpoints", "export", "--to", again, "--config", config)[0] == 0
     assert unpack(again.read_bytes())[0].state_digest == shown["state_digest"]
-    status, _, err = asked(capsys, "audit", "--config", config)
+    status, _, err = run_command(capsys, "audit", "--config", config)
     assert status == 3
     assert "its lineage has 0" in err
 
 
-def test_files_that_are_refused(world, ask, tmp_path):
+def test_unsuitable_files_are_refused(world, ask, tmp_path):
     file = tmp_path / "m.onepass"
     ask("export", "--to", file)
     damaged = tmp_path / "damaged.onepass"
@@ -132,11 +135,11 @@ def test_files_that_are_refused(world, ask, tmp_path):
     assert world.store.newest().generation == 5
 
 
-def test_a_disk_without_room(ask, monkeypatch, tmp_path):
-    def full(_):
+def test_export_to_a_full_disk_leaves_no_file(ask, monkeypatch, tmp_path):
+    def fail(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", fail)
     assert "No space" in ask("export", "--to", tmp_path / "m.onepass", status=1)
     assert not list(tmp_path.glob("*.onepass"))
     assert not list(tmp_path.glob(".*"))

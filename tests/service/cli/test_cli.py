@@ -1,34 +1,36 @@
-"""The help and the lists of the command tell what its parts are for."""
+"""The help and the lists of the command describe its parts."""
 
 import json
 
 from learners.drift.registry import DETECTORS
 from service.__main__ import COMMANDS
 from tests.looped import looped
-from tests.service.cli.command_line import asked, said
+from tests.service.cli.command_line import run_command, run_successfully
 
 
 @looped("command", [(), *((command,) for command in COMMANDS)])
 def test_help_has_an_example(capsys, command):
-    status, out, err = asked(capsys, *command, "--help")
+    status, out, err = run_command(capsys, *command, "--help")
     assert (status, err) == (0, "")
     assert "example:\n  onepass " in out
 
 
 @looped("bench", ["learners", "checkpoint", "serve"])
-def test_the_help_of_a_bench_has_its_own_example(capsys, bench):
-    out = asked(capsys, "bench", bench, "--help")[1]
+def test_the_help_of_each_bench_has_its_own_example(capsys, bench):
+    out = run_command(capsys, "bench", bench, "--help")[1]
     assert f"example:\n  onepass bench {bench} --quick\n" in out
-    assert "prediction" in asked(capsys, "--help")[1].partition("  bench ")[2].partition("\n")[0]
+    assert (
+        "prediction" in run_command(capsys, "--help")[1].partition("  bench ")[2].partition("\n")[0]
+    )
 
 
-def test_words_in_capitals_stay_so(capsys):
-    assert "keys of the HTTP API" in asked(capsys, "keys", "--help")[1]
+def test_help_keeps_words_in_capitals(capsys):
+    assert "keys of the HTTP API" in run_command(capsys, "keys", "--help")[1]
 
 
-def test_help_says_what_is_read_and_measured(capsys):
-    assert "Rebuild a checkpoint from its log" in asked(capsys, "audit", "--help")[1]
-    out = asked(capsys, "bench", "--help")[1]
+def test_help_says_what_a_command_reads_and_measures(capsys):
+    assert "Rebuild a checkpoint from its log" in run_command(capsys, "audit", "--help")[1]
+    out = run_command(capsys, "bench", "--help")[1]
     for word in (
         "River",
         "learning pauses",
@@ -37,8 +39,8 @@ def test_help_says_what_is_read_and_measured(capsys):
         assert word in out
 
 
-def test_learners(capsys):
-    learners = json.loads(said(capsys, "learners", "--json"))
+def test_learners_lists_every_kind_with_its_parameters(capsys):
+    learners = json.loads(run_successfully(capsys, "learners", "--json"))
     kinds = [learner["kind"] for learner in learners]
     assert {"perceptron", "pa", "pa1", "pa2", "scaled", "averaged", "one_vs_rest"} <= set(kinds)
     assert len(set(kinds)) == len(kinds)
@@ -58,8 +60,8 @@ def test_learners(capsys):
     }
 
 
-def test_detectors(capsys):
-    status, out, _ = asked(capsys, "detectors", "--json")
+def test_detectors_lists_every_kind_with_its_parameters(capsys):
+    status, out, _ = run_command(capsys, "detectors", "--json")
     detectors = {detector.pop("kind"): detector for detector in json.loads(out)}
     assert (status, detectors.keys()) == (0, DETECTORS.keys())
     for detector in detectors.values():
@@ -71,7 +73,7 @@ def test_detectors(capsys):
         parameter["name"]: parameter["default"] for parameter in detectors["hddm-w"]["parameters"]
     }
     assert defaults == {"alpha_d": 0.001, "alpha_w": 0.005, "two_sided": False, "lam": 0.05}
-    out = asked(capsys, "detectors")[1]
+    out = run_command(capsys, "detectors")[1]
     assert "page-hinkley  (drift; Page, Continuous inspection schemes, 1954)" in out
     assert "    delta = 0.002: " in out
-    assert "onepass detectors --json" in asked(capsys, "detectors", "--help")[1]
+    assert "onepass detectors --json" in run_command(capsys, "detectors", "--help")[1]

@@ -1,4 +1,4 @@
-"""`onepass replay` learns a file as `produce` and a learner do by way of a log."""
+"""`onepass replay` learns a file exactly as `produce` and a learner do through a log."""
 
 import json
 import warnings
@@ -8,8 +8,8 @@ from redis import Redis
 
 from learners.registry import make
 from service.sources import open_source
-from tests.service.cli.command_line import asked, said
-from tests.service.cli.own_process import done
+from tests.service.cli.command_line import run_command, run_successfully
+from tests.service.cli.own_process import run_in_process
 from tests.service.cli.words import configuration, words_fixture  # noqa: F401  # a fixture
 
 with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
@@ -28,7 +28,9 @@ KEYS = {
 
 
 def replay_in_four_ways(capsys, words):
-    """One learner, two, several classes, and a test after the training."""
+    """Replay with one learner, with two, with several classes, and with a test after
+    the training.
+    """
     spam = ("replay", words, "--positive", "spam")
     lines = (
         (*spam, "--learner", "pa1:C=0.1", "--scale", "gn", "--json"),
@@ -36,18 +38,18 @@ def replay_in_four_ways(capsys, words):
         ("replay", words, "--multiclass", "--average", "avg", "--scale", "gn", "--json"),
         (*spam, "--test", words, "--limit", "50", "--shuffle", "3", "--json"),
     )
-    return [asked(capsys, *line) for line in lines]
+    return [run_command(capsys, *line) for line in lines]
 
 
 def check_one_line(outcome):
     status, out, err = outcome
     # On a busy machine loading kernels may take long enough to be announced.
     lines = [line for line in err.splitlines() if "compiling the kernels" not in line]
-    assert (status, lines) == (0, []), "no progress bar where there is no terminal"
+    assert (status, lines) == (0, []), "without a terminal there must be no progress bar"
     assert out.count("\n") == 1
 
 
-def test_replay(words, capsys):
+def test_replay_reports_errors_digest_and_test(words, capsys):
     one, two, multiclass, tested = replay_in_four_ways(capsys, words)
     for outcome in (one, two, multiclass, tested):
         check_one_line(outcome)
@@ -71,33 +73,33 @@ def test_replay(words, capsys):
     assert limited["test"]["events"] == 200
 
 
-def test_replay_in_words(words, capsys):
-    status, out, err = asked(capsys, "replay", words, "--positive", "spam")
+def test_replay_is_readable_without_json(words, capsys):
+    status, out, err = run_command(capsys, "replay", words, "--positive", "spam")
     assert (status, err) == (0, "")
     assert "200 events, " in out
     assert "\nstate " in out
 
 
-def test_produce_says_that_it_made_the_topic(words, kafka, make_topic, capsys):
+def test_produce_says_that_it_created_the_topic(words, kafka, make_topic, capsys):
     there = make_topic(1)
     missing = f"{there}-more"
     line = ("produce", words, "--to", missing)
-    status, out, err = asked(capsys, *line, "--partitions", "3")
+    status, out, err = run_command(capsys, *line, "--partitions", "3")
     assert (status, err) == (0, "")
     assert f"created topic {missing.rpartition('/')[2]} with 3 partitions\n" in out
-    assert "made" not in asked(capsys, *line)[1]
+    assert "made" not in run_command(capsys, *line)[1]
     with closing(open_source(missing, "earliest")) as source:
         assert len(source.lag()) == 3
     with KafkaAdminClient(bootstrap_servers=kafka.bootstrap) as admin:
         admin.delete_topics([missing.rpartition("/")[2]])
-    status, out, err = asked(capsys, "produce", words, "--to", there, "--partitions", "3")
+    status, out, err = run_command(capsys, "produce", words, "--to", there, "--partitions", "3")
     assert status == 0
     assert "exists already: --partitions has no effect" in err
     assert out == f"200 events to {there}\n"
 
 
 def make_lines():
-    """Events with three bad ones among them."""
+    """Return events, three of them bad."""
     lines = [
         json.dumps(
             {
@@ -115,8 +117,8 @@ def make_lines():
     return lines
 
 
-def test_a_produced_stream_teaches_what_a_replay_does(tmp_path, redis_url, capsys):
-    """The same bytes through Redis, with a bad event among them, and in two halves with a stop
+def test_a_produced_stream_gives_the_state_of_a_replay(tmp_path, redis_url, capsys):
+    """The same bytes go through Redis, with bad events among them, in two halves with a stop
     between them.
     """
     lines = make_lines()
@@ -126,13 +128,13 @@ def test_a_produced_stream_teaches_what_a_replay_does(tmp_path, redis_url, capsy
     second.write_text("\n".join(lines[130:]))
     config = configuration(tmp_path / "m.yaml", redis_url)
 
-    said(capsys, "produce", first, "--to", f"{redis_url}/events")
-    half = json.loads(done("learn", "--config", config, "--until-end"))
+    run_successfully(capsys, "produce", first, "--to", f"{redis_url}/events")
+    half = json.loads(run_in_process("learn", "--config", config, "--until-end"))
     assert half["events"] + half["rejects"] == 130
-    out = said(capsys, "produce", second, "--to", f"{redis_url}/events")
+    out = run_successfully(capsys, "produce", second, "--to", f"{redis_url}/events")
     assert "170 events" in out
-    status = json.loads(done("run", "--config", config, "--until-end"))
-    replayed = json.loads(said(capsys, "replay", whole, "--config", config, "--json"))
+    status = json.loads(run_in_process("run", "--config", config, "--until-end"))
+    replayed = json.loads(run_successfully(capsys, "replay", whole, "--config", config, "--json"))
 
     assert status["checkpoint"]["state_digest"] == replayed["state_digest"]
     for key in (

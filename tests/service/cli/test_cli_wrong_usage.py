@@ -7,8 +7,8 @@ import pytest
 
 from service.__main__ import main
 from tests.looped import looped
-from tests.service.cli.command_line import asked, check_refused
-from tests.service.cli.own_process import together
+from tests.service.cli.command_line import check_refused, run_command
+from tests.service.cli.own_process import run_together
 from tests.service.cli.words import configuration, words_fixture  # noqa: F401  # a fixture
 
 
@@ -25,8 +25,8 @@ from tests.service.cli.words import configuration, words_fixture  # noqa: F401  
         (("run",), "required: --config"),
     ],
 )
-def test_an_option_that_is_not_known_is_named_before_one_that_is_missing(capsys, line, named):
-    status, out, err = asked(capsys, *line)
+def test_an_unknown_option_is_named_before_a_missing_one(capsys, line, named):
+    status, out, err = run_command(capsys, *line)
     assert (status, out) == (2, "")
     assert named in err
     assert ("unrecognized" in err) == ("nonsense" in named)
@@ -37,7 +37,7 @@ def test_wrong_usage_ends_with_2_and_one_line(tmp_path, redis_url, capsys):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        typo, busy = together(
+        typo, busy = run_together(
             ("run", "--config", configuration(tmp_path / "typo.yaml", redis_url, stroe={})),
             (
                 "run",
@@ -45,10 +45,10 @@ def test_wrong_usage_ends_with_2_and_one_line(tmp_path, redis_url, capsys):
                 configuration(tmp_path / "busy.yaml", redis_url, api={"port": port}),
             ),
         )
-    check_refused(asked(capsys, "nonsense"), "nonsense", "onepass --help")
+    check_refused(run_command(capsys, "nonsense"), "nonsense", "onepass --help")
     check_refused(typo, "'stroe'", "did you mean 'store'")
     check_refused(busy, str(port), "api.port")
-    check_refused(asked(capsys, "replay", tmp_path / "none.csv"), "none.csv")
+    check_refused(run_command(capsys, "replay", tmp_path / "none.csv"), "none.csv")
 
 
 WRONG = {
@@ -115,12 +115,12 @@ WRONG = {
 def test_each_wrong_usage_is_one_line(capsys, tmp_path, words, line):
     arguments, *expected = line
 
-    def spelled(argument):
-        if isinstance(argument, dict):  # what a configuration has otherwise
+    def write_argument(argument):
+        if isinstance(argument, dict):  # changed settings of a configuration
             return configuration(tmp_path / "m.yaml", "redis://127.0.0.1:1/0", **argument)
         return words if argument == "WORDS" else argument
 
-    check_refused(asked(capsys, *map(spelled, arguments)), *expected)
+    check_refused(run_command(capsys, *map(write_argument, arguments)), *expected)
 
 
 RENAMED = {

@@ -1,4 +1,4 @@
-"""A file of words to learn, and the configuration of a model that learns them."""
+"""A CSV file to learn, and the configuration of a model that learns it."""
 
 import pytest
 import yaml

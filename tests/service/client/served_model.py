@@ -1,4 +1,4 @@
-"""A model on a real port, a client of it, and what stands between them and counts."""
+"""A model on a real port, a client of it, and a layer between them that counts."""
 
 import json
 from collections import Counter
@@ -9,19 +9,17 @@ import pytest
 from service.api.log_appender import Appender
 from service.client import Client as HastyClient
 from tests.service.api import api_client
-from tests.service.api.serving import served
+from tests.service.api.serving import serve
 from tests.waiting import HANG_SECONDS
 
 KEY = "op_canary-key-4711"
 Client = partial(HastyClient, timeout=HANG_SECONDS)
-"""Where no test says otherwise; ten seconds may be too few on a busy machine."""
+"""The default client of the tests; its usual ten seconds may be too few on a busy machine."""
 ROW = {"amount": 3, "note": "odd", "tags": ["a", "b"], "new": True}
 
 
 class Before:
-    """What stands before the app: it counts, and answers with a given status as often as it is told
-    to.
-    """
+    """A layer before the app: it counts requests, and refuses as many of them as the test lists."""
 
     def __init__(self, app) -> None:
         self._app = app
@@ -47,7 +45,7 @@ def service_fixture(log):
     appender = Appender(log)
     made = api_client.Client(log=appender)
     made.before = Before(made.app)
-    with served(made.before) as address:
+    with serve(made.before) as address:
         made.url = f"http://{address}"
         yield made
     appender.close()

@@ -1,4 +1,4 @@
-"""The client asks a good service of any kind, shows its key nowhere, and speaks TLS."""
+"""The client asks a working service of any kind, shows its key nowhere, and speaks TLS."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ from tests.service.api import api_client
 from tests.service.api.ingest_log import (
     log_fixture,  # noqa: F401  # a fixture
 )
-from tests.service.api.serving import served
+from tests.service.api.serving import serve
 from tests.service.client.served_model import (
     KEY,
     ROW,
@@ -22,10 +22,10 @@ from tests.service.client.served_model import (
     client_fixture,  # noqa: F401  # a fixture
     service_fixture,  # noqa: F401  # a fixture
 )
-from tests.service.storage.redis_processes import certificates
+from tests.service.storage.redis_processes import make_certificates
 
 
-def test_answers_are_those_of_the_service(service, client):
+def test_the_client_returns_the_answers_of_the_service(service, client):
     told = service.post("/predict", {"features": ROW}).json()
     answer = client.predict(ROW)
     assert (answer.label, answer.score, answer.probability) == (
@@ -41,32 +41,32 @@ def test_answers_are_those_of_the_service(service, client):
     assert service.before.headers[0][b"authorization"] == f"Bearer {KEY}".encode()
 
 
-def test_several_classes_have_scores():
+def test_predictions_of_several_classes_have_scores():
     grow = {"classes": "grow", "max_classes": 3}
     made = api_client.Client(
         label=grow, learner={"kind": "one_vs_rest", "max_classes": 3, "base": "pa1"}
     )
     made.model.learn([made.context.decoder.event(b'{"features": {"amount": 1}, "label": "a"}')])
-    with served(made.app) as address, Client(f"http://{address}") as client:
+    with serve(made.app) as address, Client(f"http://{address}") as client:
         answer = client.predict({"amount": 1})
     assert answer.scores.keys() == {"a"}
     assert answer.label == "a"
 
 
-def test_a_batch_of_any_size(service, client):
+def test_a_batch_of_any_size_is_predicted(service, client):
     rows = [{"amount": number} for number in range(-300, 301)]
     answers = client.predict_batch(rows)
     assert [answer.score for answer in answers] == [client.predict(row).score for row in rows]
-    assert service.before.paths["/predict/batch"] < 30, "the limit of 50 is found and kept"
+    assert service.before.paths["/predict/batch"] < 30, "the client must learn the limit of 50"
     before = service.before.paths["/predict/batch"]
     client.predict_batch(rows[:100])
     assert service.before.paths["/predict/batch"] - before <= 4
     assert client.predict_batch([]) == []
 
 
-def test_a_batch_of_many_bytes(client):
+def test_a_batch_of_many_bytes_is_split(client):
     rows = [{"note": "x" * 100_000, "amount": number} for number in range(40)]
-    assert len(client.predict_batch(rows)) == 40, "the body may have 1,000,000 bytes"
+    assert len(client.predict_batch(rows)) == 40, "a body may have at most 1,000,000 bytes"
     with pytest.raises(RequestError) as refused:
         client.predict_batch([{"note": "x" * 1_100_000}])
     assert (refused.value.status, refused.value.code) == (413, "too_large")
@@ -86,14 +86,14 @@ def test_an_event_is_sent(log, client):
     assert len(log.values) == 1
 
 
-def test_models_with_trees(log):
+def test_the_client_sends_trees_beside_the_features(log):
     appender = Appender(log)
     trees = {
         "features": {"bits": 4, "tree": "parse"},
         "learner": "k-perceptron:kernel=tree+linear,max_support=20",
     }
     made = api_client.Client(log=appender, **trees)
-    with served(made.app) as address, Client(f"http://{address}", tree="parse") as client:
+    with serve(made.app) as address, Client(f"http://{address}", tree="parse") as client:
         assert client.predict({"amount": 3, "parse": "(S (A x))"}).model.name == "m"
         assert len(client.predict_batch([{"parse": "(S (A x))"}] * 2)) == 2
         client.send_event({"amount": 5, "parse": "(S (A x))"}, "fraud")
@@ -104,7 +104,7 @@ def test_models_with_trees(log):
     assert event == {"features": {"amount": 5}, "parse": "(S (A x))", "label": "fraud"}
 
 
-def test_flat_models(log):
+def test_the_client_sends_flat_events(log):
     appender = Appender(log)
     flat = {
         "features": {"columns": ["amount"], "bits": 0, "flat": True},
@@ -112,7 +112,7 @@ def test_flat_models(log):
     }
     made = api_client.Client(log=appender, **flat)
     with (
-        served(made.app) as address,
+        serve(made.app) as address,
         Client(f"http://{address}", flat=True, label="kind") as client,
     ):
         assert client.predict({"amount": 1}).model.name == "m"
@@ -121,7 +121,7 @@ def test_flat_models(log):
     assert json.loads(log.values[0]) == {"amount": 1, "kind": 1}
 
 
-def test_one_connection_per_thread_is_kept(service, client):
+def test_each_thread_keeps_one_connection(service, client):
     failures = []
 
     def work():
@@ -157,10 +157,10 @@ def test_the_key_is_shown_nowhere(service, caplog):
     assert repr(client) == f"Client({service.url})"
 
 
-def test_tls(tmp_path):
-    certificates(tmp_path)
+def test_tls_checks_the_certificate_of_the_service(tmp_path):
+    make_certificates(tmp_path)
     secured = {"ssl_certfile": str(tmp_path / "own.crt"), "ssl_keyfile": str(tmp_path / "own.key")}
-    with served(api_client.Client().app, **secured) as address:
+    with serve(api_client.Client().app, **secured) as address:
         with Client(f"https://{address}", tls=Tls(str(tmp_path / "ca.crt"))) as client:
             assert client.predict(ROW).label == "fraud"
             assert client.predict_batch([ROW] * 60)[59].label == "fraud"
@@ -171,8 +171,8 @@ def test_tls(tmp_path):
             client.predict(ROW)
 
 
-def test_a_service_that_asks_for_a_certificate(tmp_path):
-    certificates(tmp_path)
+def test_the_client_shows_its_own_certificate(tmp_path):
+    make_certificates(tmp_path)
     ca, cert, key = (str(tmp_path / name) for name in ("ca.crt", "own.crt", "own.key"))
     secured = {
         "ssl_certfile": cert,
@@ -180,7 +180,7 @@ def test_a_service_that_asks_for_a_certificate(tmp_path):
         "ssl_ca_certs": ca,
         "ssl_cert_reqs": ssl.CERT_REQUIRED,
     }
-    with served(api_client.Client().app, **secured) as address:
+    with serve(api_client.Client().app, **secured) as address:
         with Client(f"https://{address}", tls=Tls(ca, cert, key)) as client:
             assert client.predict(ROW).label == "fraud"
         with (
@@ -197,7 +197,7 @@ def test_a_service_that_asks_for_a_certificate(tmp_path):
 @pytest.mark.parametrize(
     "url", ["127.0.0.1:8000", "ftp://host", "http://", "http://user:secret@host"]
 )
-def test_addresses_that_are_none(url):
+def test_malformed_urls_are_refused(url):
     with pytest.raises(ValueError, match="url") as error:
         Client(url)
     assert "secret" not in str(error.value)

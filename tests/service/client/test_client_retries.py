@@ -1,4 +1,4 @@
-"""The client asks a service again that is busy or comes and goes, and sends no event twice."""
+"""The client asks a busy or restarting service again, and sends no event twice."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from tests.service.api import api_client
 from tests.service.api.ingest_log import (
     log_fixture,  # noqa: F401  # a fixture
 )
-from tests.service.api.serving import served
+from tests.service.api.serving import serve
 from tests.service.client.served_model import (
     ROW,
     Client,
@@ -28,7 +28,7 @@ LONG = 10 * HANG_SECONDS
 
 @pytest.fixture
 def pauses(monkeypatch):
-    """Those that a client makes before it tries again."""
+    """The seconds that a client waits before each retry."""
     made, sleep = [], time.sleep
 
     def pause(seconds):
@@ -50,14 +50,14 @@ def test_a_busy_service_is_asked_again(service, client, log, status):
     assert service.before.paths == {"/predict": 4, "/events": 4}
 
 
-def test_retry_after_is_kept(service, client, pauses):
+def test_the_client_waits_as_retry_after_says(service, client, pauses):
     service.before.refusals = [(503, [(b"retry-after", b"1")])]
     client.predict(ROW)
     (pause,) = pauses
     assert 1.0 <= pause <= 1.0 + FIRST_WAIT
 
 
-def test_there_is_no_waiting_beyond_the_deadline(service, pauses):
+def test_the_client_never_waits_beyond_its_deadline(service, pauses):
     after = b"%d" % (2 * HANG_SECONDS)
     service.before.refusals = [(503, [(b"retry-after", after)])]
     with (
@@ -74,7 +74,7 @@ def test_there_is_no_waiting_beyond_the_deadline(service, pauses):
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422, 500])
-def test_what_is_not_a_matter_of_time_is_not_asked_again(service, client, status):
+def test_a_permanent_error_is_not_retried(service, client, status):
     service.before.refusals = [(status, [])]
     with pytest.raises(RequestError) as refused:
         client.predict(ROW)
@@ -87,7 +87,7 @@ def wait_for_more(things, count):
     wait_for(lambda: len(things) >= wanted, "more")
 
 
-def test_a_restart_in_the_middle(pauses):
+def test_the_client_survives_restarts_of_the_service(pauses):
     port = free_port()
     made = api_client.Client()
     answers, stop = [], threading.Event()
@@ -100,10 +100,10 @@ def test_a_restart_in_the_middle(pauses):
         thread = threading.Thread(target=work)
         thread.start()
         for _ in range(3):
-            with served(made.app, port):
+            with serve(made.app, port):
                 wait_for_more(answers, 20)
             wait_for_more(pauses, 1)
-        with served(made.app, port):
+        with serve(made.app, port):
             stop.set()
             thread.join()
     assert len(answers) >= 60
@@ -121,25 +121,25 @@ def test_an_event_that_was_never_sent_is_sent_again(log, pauses):
         )
         thread.start()
         wait_for(lambda: pauses, "a try in vain")
-        with served(made.app, port):
+        with serve(made.app, port):
             thread.join()
     appender.close()
     assert places == [Position("3", "0")]
     assert len(log.values) == 1
 
 
-def test_an_event_is_not_sent_into_a_connection_that_the_server_has_closed(log):
+def test_an_event_is_not_sent_on_a_connection_the_server_closed(log):
     port = free_port()
     appender = Appender(log)
     made = api_client.Client(log=appender)
     with Client(f"http://127.0.0.1:{port}") as client:
         for number in range(3):
-            with served(made.app, port):
+            with serve(made.app, port):
                 assert client.send_event({"amount": number}, "fraud") == Position("3", str(number))
     appender.close()
 
 
-def test_nobody_there(pauses):
+def test_an_unreachable_service_fails_after_all_retries(pauses):
     with Client(f"http://127.0.0.1:{free_port()}", retries=3) as client:
         with pytest.raises(UnreachableError):
             client.predict(ROW)

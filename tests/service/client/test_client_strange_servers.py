@@ -1,4 +1,4 @@
-"""The client bears a server that is slow, breaks off or answers something else."""
+"""The client survives a server that is slow, breaks off or sends something else."""
 
 import contextlib
 import socket
@@ -13,8 +13,10 @@ from tests.waiting import wait_for
 
 
 @contextmanager
-def strange(behave):
-    """A server that does with each connection what it is told to; a list of what came."""
+def run_strange_server(behave):
+    """Run a server that treats each connection as `behave` says; yield its URL and the list of
+    requests.
+    """
     came = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(0.05)
@@ -39,15 +41,15 @@ def strange(behave):
             thread.join()
 
 
-def silent(connection):
-    """Until the client closes."""
+def stay_silent(connection):
+    """Read until the client closes, and never answer."""
     with contextlib.suppress(ConnectionError):
         while connection.recv(65536):
             pass
 
 
 def drip(connection):
-    """A byte now and then, for an hour or until the client closes."""
+    """Send a byte now and then, until the client closes."""
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
     connection.settimeout(0.05)
     with contextlib.suppress(ConnectionError):
@@ -58,17 +60,17 @@ def drip(connection):
             connection.sendall(b" ")
 
 
-@pytest.mark.parametrize("behave", [silent, drip])
+@pytest.mark.parametrize("behave", [stay_silent, drip])
 def test_a_slow_server_costs_no_more_than_the_timeout(behave):
-    with strange(behave) as (url, came), Client(url, timeout=0.5) as client:
+    with run_strange_server(behave) as (url, came), Client(url, timeout=0.5) as client:
         with pytest.raises(UnreachableError, match="timed out"):
             client.predict(ROW)
         wait_for(lambda: came, "the request")
         assert len(came) == 1
 
 
-def test_an_event_that_may_have_been_taken_is_not_sent_again():
-    with strange(lambda _: None) as (url, came), Client(url, retries=2) as client:
+def test_an_event_that_may_have_arrived_is_not_sent_again():
+    with run_strange_server(lambda _: None) as (url, came), Client(url, retries=2) as client:
         with pytest.raises(UnreachableError):
             client.send_event({"amount": 1}, "fraud")
         assert len(came) == 1
@@ -77,19 +79,23 @@ def test_an_event_that_may_have_been_taken_is_not_sent_again():
         assert len(came) == 1 + 3
 
 
-def test_half_an_answer_is_none():
+def test_an_incomplete_answer_is_an_error():
     def behave(connection):
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{}")
 
-    with strange(behave) as (url, came), Client(url, retries=1) as client:
+    with run_strange_server(behave) as (url, came), Client(url, retries=1) as client:
         with pytest.raises(UnreachableError, match="cut off"):
             client.status()
         assert len(came) == 2
 
 
-def test_an_answer_that_is_none_of_ours():
+def test_a_foreign_answer_is_an_error():
     def behave(connection):
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n<ht>")
 
-    with strange(behave) as (url, _), Client(url) as client, pytest.raises(UnreachableError):
+    with (
+        run_strange_server(behave) as (url, _),
+        Client(url) as client,
+        pytest.raises(UnreachableError),
+    ):
         client.predict(ROW)

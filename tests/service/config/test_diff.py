@@ -1,4 +1,4 @@
-"""Settings that differ are named, one by one, with both values."""
+"""Each setting that differs is named with both values."""
 
 from service.config.diff import diff_settings, diff_values
 
@@ -12,19 +12,19 @@ THEIRS = {
 }
 
 
-def test_the_same_differ_in_nothing():
+def test_equal_settings_have_no_differences():
     assert diff_settings(MINE, MINE) == []
     assert diff_values(MINE, MINE) == {}
 
 
-def test_a_nested_setting():
+def test_a_nested_setting_is_named_by_its_path():
     assert diff_settings(MINE, THEIRS) == [
         "learner.base.C is 0.5 in the configuration and 0.03 in the checkpoint"
     ]
     assert diff_values(MINE, THEIRS) == {"learner.base.C": [0.5, 0.03]}
 
 
-def test_what_only_one_side_has():
+def test_a_setting_that_one_side_lacks_is_named():
     assert diff_settings({"a": {"b": 1}, "d": "x"}, {"a": {"c": True}, "d": "x"}) == [
         "a.b is 1 in the configuration and not set in the checkpoint",
         "a.c is not set in the configuration and true in the checkpoint",
@@ -32,13 +32,13 @@ def test_what_only_one_side_has():
     assert diff_values({"a": {"b": 1}}, {"a": {}}) == {"a.b": [1, None]}
 
 
-def test_of_another_kind_only_the_kind_is_told():
+def test_for_another_kind_only_the_kind_is_named():
     assert diff_settings(
         {"learner": {"kind": "pa1", "C": 1.0}}, {"learner": {"kind": "arow", "r": 1.0}}
     ) == ['learner.kind is "pa1" in the configuration and "arow" in the checkpoint']
 
 
-def test_lists_by_the_first_place_that_differs():
+def test_lists_are_compared_up_to_the_first_difference():
     assert diff_settings({"columns": ["a", "b", "c"]}, {"columns": ["a", "x", "y"]}) == [
         'columns[1] is "b" in the configuration and "x" in the checkpoint'
     ]

@@ -1,5 +1,5 @@
-"""Mistakes that people make, and what must not follow from them: a trace, a leak, a loop, a wrong
-model.
+"""Typical mistakes, and what must not follow from them: a traceback, a leak, a loop, a
+wrong model.
 """
 
 import os
@@ -54,7 +54,7 @@ def test_a_password_is_not_repeated_when_the_yaml_is_wrong(tmp_path, slip):
         b"learner: &b {base: *b}",
     ],
 )
-def test_yaml_of_any_kind_is_refused_in_a_line(tmp_path, text):
+def test_hostile_yaml_is_refused_in_one_line(tmp_path, text):
     path = tmp_path / "c.yaml"
     path.write_bytes(text)
     with pytest.raises(SettingsError) as refusal:
@@ -63,7 +63,7 @@ def test_yaml_of_any_kind_is_refused_in_a_line(tmp_path, text):
 
 
 @looped("variable", ["2026-13-45", "[" * 3000, "{a: b: c}"])
-def test_variables_of_any_kind_are_refused_in_a_line(tmp_path, variable):
+def test_hostile_variables_are_refused_in_one_line(tmp_path, variable):
     path = tmp_path / "c.yaml"
     path.write_text("name: m\n")
     with pytest.raises(SettingsError, match="ONEPASS_LEARNER"):
@@ -107,12 +107,12 @@ def test_numbers_that_no_checkpoint_could_hold_are_refused(learner):
     ],
     ids=str,
 )
-def test_what_cannot_work_is_refused_before_the_start(changes):
+def test_a_configuration_that_cannot_work_is_refused_before_the_start(changes):
     with pytest.raises(SettingsError):
         Service(parse(GOOD | changes, "test"), "run")
 
 
-def test_a_wrong_nesting_is_told_the_right_one():
+def test_a_wrong_nesting_of_compositions_names_the_right_one():
     with pytest.raises(
         ValueError,
         match=r"base: .* not allowed here: .* scaled\(one_vs_rest\(selected\(averaged\(learner",
@@ -120,7 +120,7 @@ def test_a_wrong_nesting_is_told_the_right_one():
         make({"kind": "averaged", "base": {"kind": "scaled", "base": "pa1"}})
 
 
-def test_two_that_start_at_once_cannot_both_have_the_port():
+def test_a_port_that_another_process_has_is_refused():
     with socket.socket() as first:
         first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         first.bind(("127.0.0.1", 0))
@@ -147,27 +147,27 @@ def test_a_position_of_another_kind_of_log_is_refused(redis_url):
     source.close()
 
 
-def test_an_id_is_no_offset(topic):
+def test_a_stream_id_is_refused_as_an_offset(topic):
     source = open_source(topic, "earliest")
     with pytest.raises(SourceLostError):
         source.seek(Bookmark({"0": "1794794928572-0"}, {}))
     source.close()
 
 
-def test_a_test_file_without_a_usable_row_is_no_trace():
+def test_a_test_file_without_a_usable_row_has_no_scores():
     features = Features(bits=4)
     model = Model(make("pa1"), features, Label(), Decoder(features, Label(), Limits()))
     y, scores = model.score_labelled([])
     assert y.size == scores.size == 0
 
 
-def test_what_can_be_read_only_once_is_refused(tmp_path):
+def test_a_pipe_is_refused_as_a_data_file(tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(SettingsError, match="regular"):
         scan(tmp_path / "pipe.csv")
 
 
-def test_one_line_nested_deeply_is_one_reject(tmp_path):
+def test_a_deeply_nested_line_is_one_reject(tmp_path):
     path = tmp_path / "d.jsonl"
     path.write_bytes(
         b'{"x": 1, "label": 1}\n{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b', "label": 1}\n'
@@ -179,7 +179,7 @@ def test_one_line_nested_deeply_is_one_reject(tmp_path):
     assert [isinstance(event, Reject) for event in decoded] == [False, True]
 
 
-def test_an_event_of_weight_0_takes_no_class_from_others():
+def test_an_event_of_weight_0_takes_no_place_of_a_class():
     features, label = Features(bits=4), Label(classes="grow", max_classes=2)
     decoder = Decoder(features, label, Limits())
     model = Model(

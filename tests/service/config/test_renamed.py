@@ -1,4 +1,4 @@
-"""Settings that were renamed before 0.1.0: the loader says the new name, as the CHANGELOG does."""
+"""Settings that were renamed before 0.1.0: the loader names the new name, as the CHANGELOG does."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ ROWS = [
     for match in map(ROW.fullmatch, CHANGELOG.read_text().splitlines())
     if match
 ]
-"""Old path, its value if only that was renamed, and both as they are now."""
+"""(old path, its value if only that was renamed, new path, new value)."""
 GOOD = {
     "name": "m",
     "learner": "pa1",
@@ -28,8 +28,8 @@ GOOD = {
 }
 
 
-def configured(path, value):
-    """A configuration in which this path has this value."""
+def configure(path, value):
+    """Return a configuration in which this path has this value."""
     values = {key: dict(part) if isinstance(part, dict) else part for key, part in GOOD.items()}
     *groups, name = path.split(".")
     group = values
@@ -48,7 +48,7 @@ def test_the_changelog_has_every_renamed_setting():
 def test_the_loader_says_what_the_changelog_says(tmp_path, old, of, new, value):
     given = yaml.safe_load(of.removeprefix(": ")) if of else {} if old == "store.copies" else 1
     with pytest.raises(SettingsError) as refused:
-        parse(configured(old, given), "m.yaml")
+        parse(configure(old, given), "m.yaml")
     assert str(refused.value) == f"m.yaml: {_parent(old)}{of} is now {_parent(new)}{value}"
     path = tmp_path / "m.yaml"
     path.write_text(yaml.safe_dump(GOOD))
@@ -57,11 +57,11 @@ def test_the_loader_says_what_the_changelog_says(tmp_path, old, of, new, value):
     assert f"{old}{of} is now {new}{value}" in str(refused.value)
     assert "\n" not in str(refused.value)
     if not of:
-        assert _variable(new) in str(refused.value), "the variable to set instead"
+        assert _variable(new) in str(refused.value), "the new variable is not named"
 
 
 def _parent(path):
-    """Of a renamed group the group is named first."""
+    """Return the name that the loader reports first: for a renamed group that of the group."""
     return path.rpartition(".")[0] if path.startswith(("store.copies.", "store.backup.")) else path
 
 
@@ -75,7 +75,7 @@ def test_no_old_name_is_a_setting(old):
     assert old not in _paths(Settings)
 
 
-def test_the_settings_of_an_old_checkpoint_are_read_with_todays_names():
+def test_settings_of_an_old_checkpoint_are_read_under_the_new_names():
     today = Drift(
         on_error=["boost"], on_inputs=["boost", "reset_scaler"], boost_factor=3.0, boost_events=7
     )
@@ -88,7 +88,7 @@ def test_the_settings_of_an_old_checkpoint_are_read_with_todays_names():
     }
     spec = {"learner": {"kind": "pa1"}, "drift": drift}
     assert Drift.model_validate(current_spec(spec)["drift"]) == today
-    assert spec["drift"]["raise_by"] == 3.0, "what the checkpoint holds is not changed"
+    assert spec["drift"]["raise_by"] == 3.0, "the checkpoint's own settings must not change"
     for strange in (
         {},
         {"drift": None},

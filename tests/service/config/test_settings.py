@@ -15,7 +15,7 @@ from tests.service.config.example_settings import (
 )
 
 
-def test_the_documented_example(tmp_path):
+def test_the_documented_example_loads(tmp_path):
     path = tmp_path / "fraud.yaml"
     path.write_text(EXAMPLE)
     settings = load(path, {})
@@ -39,7 +39,7 @@ def test_the_documented_example(tmp_path):
     assert (settings.api.host, settings.api.port) == ("127.0.0.1", 8000)
 
 
-def test_the_documented_growing_classes(loaded):
+def test_the_documented_growing_classes_load(loaded):
     label = loaded({"label": {"field": "label", "classes": "grow", "max_classes": 64}}).label
     assert (label.classes, label.max_classes) == ("grow", 64)
 
@@ -48,12 +48,12 @@ def test_the_documented_growing_classes(loaded):
     ("spelled", "label"),
     [("1", "1"), ("1.0", "1"), ("yes", "true"), ("no", "false"), ("0.5", "0.5"), ("'1.0'", "1.0")],
 )
-def test_a_label_is_spelled_as_the_decoder_spells_it(loaded, spelled, label):
+def test_a_label_setting_is_spelled_as_the_decoder_spells_labels(loaded, spelled, label):
     assert loaded({"label": yaml.safe_load(f"{{positive: {spelled}}}")}).label.positive == label
 
 
 @looped("shorthand", ["pa1:C=0.1", {"kind": "pa1", "C": 0.1}, '{"kind": "pa1", "C": 0.1}'])
-def test_forms_of_a_learner(loaded, shorthand):
+def test_all_forms_of_a_learner_are_equal(loaded, shorthand):
     learner = loaded({"learner": shorthand}).learner
     assert isinstance(learner, Learner)
     assert learner.model_dump() == {
@@ -90,11 +90,11 @@ def test_the_environment_overrides_the_file(loaded):
     }
     assert settings.features.columns == ("x", "y")
     assert settings.features.bias is False
-    assert settings.features.bits == 18, "what is not overridden stays"
+    assert settings.features.bits == 18, "a setting without a variable must stay"
     assert settings.name == "2024"
 
 
-def test_a_group_that_is_not_in_the_file_can_come_from_the_environment(tmp_path):
+def test_a_group_missing_in_the_file_can_come_from_the_environment(tmp_path):
     path = tmp_path / "model.yaml"
     path.write_text("name: m\nlearner: pa1\nsource: {url: 'file:///x.jsonl'}\n")
     environ = {
@@ -107,7 +107,7 @@ def test_a_group_that_is_not_in_the_file_can_come_from_the_environment(tmp_path)
 
 
 def test_every_setting_has_a_variable(loaded):
-    """Read off the model itself, so that a setting added later is overridable too."""
+    """The settings are read from the model itself, so that settings added later are covered."""
 
     def variables(group, prefix):
         for name, field in group.model_fields.items():
@@ -129,23 +129,23 @@ def test_every_setting_has_a_variable(loaded):
             assert "no such setting" not in str(error)  # noqa: PT017
 
 
-def test_variables_that_are_not_settings(loaded):
+def test_reserved_variables_are_not_settings(loaded):
     assert {"ONEPASS_DATA", "ONEPASS_CACHE_DIR", "ONEPASS_FAILPOINT"} == NOT_SETTINGS
     assert loaded(environ=dict.fromkeys(NOT_SETTINGS, "/somewhere")).name == "fraud"
 
 
-def test_what_is_merged_may_be_said_again():
-    """YAML's own way to say it: what stands in the group wins."""
+def test_a_merged_yaml_key_may_be_overridden():
+    """As YAML defines it, the group's own value wins."""
     assert read_yaml("{<<: {kind: pa1, C: 1.0}, C: 2.0}", "here") == {"kind": "pa1", "C": 2.0}
 
 
-def test_the_process_environment_is_the_default(tmp_path, monkeypatch):
+def test_load_reads_the_process_environment_by_default(tmp_path, monkeypatch):
     path = tmp_path / "model.yaml"
     path.write_text(EXAMPLE)
     monkeypatch.setenv("ONEPASS_CHECKPOINT__KEEP", "5")
     assert load(path).checkpoint.keep == 5
 
 
-def test_defaults():
+def test_defaults_are_the_documented_ones():
     assert Limits().max_abs == 1e100
     assert Features() == Features(columns=(), text=(), ngrams=1, bits=18, bias=True, flat=False)

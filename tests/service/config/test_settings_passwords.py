@@ -1,4 +1,4 @@
-"""No text shows the password of a configuration."""
+"""No output shows a password of the configuration."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_an_address_without_a_password_is_shown_whole():
 
 
 @looped("url", URLS)
-def test_passwords_are_not_shown_with_the_settings(loaded, url):
+def test_printed_settings_show_no_password(loaded, url):
     settings = loaded(
         {
             "source": {"url": url},
@@ -46,7 +46,7 @@ def test_passwords_are_not_shown_with_the_settings(loaded, url):
             "store": {"url": url, "password": PASSWORD},
         }
     )
-    assert settings.store.url == url, "the client gets it as it is"
+    assert settings.store.url == url, "the client needs the unchanged URL"
     assert settings.store.password.get_secret_value() == PASSWORD
     shown = [
         repr(settings),
@@ -58,15 +58,15 @@ def test_passwords_are_not_shown_with_the_settings(loaded, url):
     assert all(PASSWORD not in text for text in shown)
 
 
-def test_every_setting_that_is_an_address_is_hidden():
-    """Whoever adds a `url: str` beside these would show it."""
+def test_every_url_setting_is_hidden():
+    """A new `url: str` beside these would show its password."""
     for field in Settings.model_fields.values():
         url = getattr(field.annotation, "model_fields", {}).get("url")
         assert url is None or (url.repr is False and url.metadata == list(Address.__metadata__[1:]))
 
 
 @looped("spelled", ["0123", "yes", "{", "a: b", "# x", " padded ", "'quoted'"])
-def test_a_password_variable_is_taken_verbatim(loaded, spelled):
+def test_a_password_variable_is_used_verbatim(loaded, spelled):
     assert (
         loaded(environ={"ONEPASS_STORE__PASSWORD": spelled}).store.password.get_secret_value()
         == spelled
@@ -74,6 +74,6 @@ def test_a_password_variable_is_taken_verbatim(loaded, spelled):
 
 
 @pytest.mark.parametrize("changes", [{"port": PASSWORD}, {"max_body_bytes": PASSWORD}])
-def test_a_complaint_does_not_repeat_the_value(loaded, changes):
-    """A value put under the wrong key may be a secret."""
+def test_an_error_does_not_repeat_the_value(loaded, changes):
+    """A value under the wrong key may be a secret."""
     assert PASSWORD not in complaint(loaded, {"api": changes})

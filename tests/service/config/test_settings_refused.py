@@ -45,7 +45,7 @@ TYPOS = {
 
 
 @looped(("changes", "environ", "wrong", "right"), TYPOS.values(), ids=TYPOS)
-def test_a_typo_is_answered_with_the_nearest(loaded, changes, environ, wrong, right):
+def test_a_typo_is_answered_with_the_nearest_name(loaded, changes, environ, wrong, right):
     message = complaint(loaded, changes, environ)
     assert wrong in message
     assert "did you mean" in message
@@ -79,11 +79,11 @@ OUT_OF_RANGE = {
 
 
 @looped(("changes", "key"), OUT_OF_RANGE.values(), ids=OUT_OF_RANGE)
-def test_out_of_range(loaded, changes, key):
+def test_values_out_of_range_are_refused(loaded, changes, key):
     assert f": {key}: " in complaint(loaded, changes)
 
 
-def test_a_setting_that_is_missing(loaded):
+def test_a_missing_setting_is_named(loaded):
     assert "source.url" in complaint(loaded, {"source": {}})
 
 
@@ -104,12 +104,12 @@ INCONSISTENT = {
 
 
 @looped(("changes", "word"), INCONSISTENT.values(), ids=INCONSISTENT)
-def test_settings_that_contradict_each_other(loaded, changes, word):
+def test_contradicting_settings_are_refused(loaded, changes, word):
     assert word in complaint(loaded, changes)
 
 
 @looped("text", ["", "[1]", "a: [", "just words", "\x00"])
-def test_files_that_are_no_configuration(tmp_path, text):
+def test_files_that_are_no_configuration_are_refused(tmp_path, text):
     path = tmp_path / "model.yaml"
     path.write_text(text)
     with pytest.raises(SettingsError) as caught:
@@ -118,7 +118,7 @@ def test_files_that_are_no_configuration(tmp_path, text):
     assert str(path) in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(SettingsError, match="--config"):
         load(tmp_path / "none.yaml", {})
 
@@ -126,24 +126,24 @@ def test_a_file_that_is_not_there(tmp_path):
 @pytest.mark.parametrize(
     "text", ["name: a\nname: b\n", "name: m\nlearner: {kind: pa1, C: 1,\n C: 2}\n"]
 )
-def test_a_key_that_is_there_twice(tmp_path, text):
+def test_a_duplicate_key_is_refused_with_its_line(tmp_path, text):
     path = tmp_path / "twice.yaml"
     path.write_text(text)
     with pytest.raises(SettingsError, match=r"duplicate key in line [23]$"):
         load(path, {})
 
 
-def test_a_variable_that_is_no_yaml(loaded):
+def test_a_variable_that_is_not_yaml_is_named(loaded):
     assert "ONEPASS_API__PORT" in complaint(loaded, environ={"ONEPASS_API__PORT": "{"})
 
 
-def test_a_variable_under_something_that_is_no_group(loaded):
+def test_a_variable_under_a_setting_that_is_no_group_is_named(loaded):
     assert "ONEPASS_STORE__URL" in complaint(
         loaded, {"store": "redis://h"}, {"ONEPASS_STORE__URL": "redis://h:1/0"}
     )
 
 
-def test_what_a_constructor_refuses_is_one_line():
+def test_an_error_of_a_constructor_is_one_line():
     with pytest.raises(SettingsError) as caught, as_settings_error():
         Features(bits=99)
     assert str(caught.value).startswith("bits: ")
@@ -168,19 +168,19 @@ def test_security_that_cannot_work_is_refused_at_the_start(loaded, security, wor
         loaded({"source": {"url": "kafka://h:1/t", "security": security}})
 
 
-def test_a_group_given_as_a_single_value_is_told_so(loaded):
+def test_a_single_value_for_a_group_is_refused(loaded):
     with pytest.raises(SettingsError, match=r"store\.backup: needs a group of settings"):
         loaded({"store": {"url": "redis://h:1/0", "backup": "/tmp/c"}})
 
 
-def test_a_file_of_keys_that_is_not_there(loaded, tmp_path):
+def test_a_missing_keys_file_is_refused_with_the_command_to_create_it(loaded, tmp_path):
     path = tmp_path / "none.yaml"
     said = complaint(loaded, {"api": {"keys_file": str(path)}})
     assert "api.keys_file: no such file" in said
     assert f"onepass keys new --file {path} " in said
 
 
-def test_administration_has_a_port_of_its_own(loaded):
+def test_administration_needs_a_separate_port(loaded):
     for admin in ({"port": 8000}, {"port": 8000, "host": "127.0.0.1"}):
         said = complaint(loaded, {"api": {"admin": admin}})
         assert "api: admin.port is the same as port" in said

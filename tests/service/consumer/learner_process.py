@@ -1,4 +1,6 @@
-"""One life of a learner over a log in memory, and the undisturbed run that others must equal."""
+"""One life of a learner over a log in memory, and the undisturbed run that every other run must
+equal.
+"""
 
 import json
 import threading
@@ -30,11 +32,11 @@ LEARNER = {"kind": "scaled", "base": {"kind": "one_vs_rest", "max_classes": 3, "
 NEVER = float("inf")
 PLACE = "memory:log/0"
 PIECE_SECONDS = service.consumer.worker.PIECE_SECONDS
-"""As the product has it; `no_waiting` changes it."""
+"""Seconds of the product; `no_waiting` changes them."""
 
 
 def value(n: int) -> bytes:
-    """Event n; some are rejected, by the decoder, for their label, or by the learner."""
+    """Return event n; some are rejected, by the decoder, for their label, or by the learner."""
     if n % 7 == 3:
         return [b"no json %d" % n, b'{"features": {"a": null}, "label": "x", "n": %d}' % n][n % 2]
     features = {"a": n * 37 % 11 - 5, "b": n * 53 % 17 / 4} | ({"a": 1e60} if n % 11 == 5 else {})
@@ -48,12 +50,12 @@ VALUES = [value(n) for n in range(60)]
 
 @pytest.fixture(autouse=True, scope="module")
 def no_waiting():
-    """Waits would only be waited for: nothing else happens meanwhile."""
+    """Set waits to 0: nothing happens during them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(service.consumer.worker, "FIRST_WAIT", 0.0)
         patch.setattr(service.consumer.checkpointer, "RETRY_SECONDS", 0.0)
         patch.setattr(service.consumer.checkpointer, "Background", Inline)
-        # Or a slow machine cuts batches.
+        # Otherwise a slow machine would cut batches.
         patch.setattr(service.consumer.worker, "PIECE_SECONDS", 1e6)
         yield
 
@@ -126,8 +128,8 @@ class Truth:
         return self.snapshots[str(len(VALUES))]
 
     def check(self, snapshot: Snapshot, dead_letters) -> None:
-        """The state is exactly that of the records before its positions, and those rejected are
-        kept.
+        """The state is exactly that of the records before its positions, and their rejects are dead
+        letters.
         """
         position = snapshot.bookmark.positions[PLACE]
         expected = self.snapshots[position]
@@ -140,7 +142,7 @@ class Truth:
         passed = {
             key for key in self.rejected if int(key.decode().rpartition(":")[2]) < int(position)
         }
-        assert passed <= kept, "rejected events are kept before the checkpoint that passes them"
+        assert passed <= kept, "a checkpoint passed rejected events that are not yet dead letters"
 
 
 @pytest.fixture(name="truth", scope="module")

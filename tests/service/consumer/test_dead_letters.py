@@ -1,6 +1,4 @@
-"""Logs beside the source: one that was asked for is waited for, one that was not holds
-nobody up.
-"""
+"""Logs beside the source: the consumer waits for a configured log, and for no other."""
 
 import logging
 
@@ -17,7 +15,7 @@ RECORD = Record("0", "6", "7", b"x")
 
 
 class Sink:
-    """A log that is away for a while."""
+    """A log that fails its first appends."""
 
     def __init__(self, faults=0):
         self.faults, self.entries, self.opened = faults, [], 0
@@ -36,20 +34,20 @@ class Sink:
     def close(self): ...
 
 
-def test_alarms_that_were_asked_for_are_waited_for():
+def test_a_configured_alarm_log_is_waited_for():
     dead, alarms = Sink(), Sink(faults=2)
     outputs = SideOutputs("m", dead.open, alarms.open)
     outputs.add([(RECORD, Reject("type"))], [ALARM])
     for _ in range(2):
         with pytest.raises(SideOutputUnavailableError, match="no room"):
             outputs.flush()
-        assert len(outputs) == 1, "the rejected event has its place and is not sent again"
+        assert len(outputs) == 1, "the rejected event must not be sent again"
     outputs.flush()
     assert [len(sink.entries) for sink in (dead, alarms)] == [1, 1]
     assert not outputs
 
 
-def test_alarms_that_nobody_asked_for_hold_nobody_up(caplog, monkeypatch):
+def test_an_alarm_log_that_is_not_configured_is_not_waited_for(caplog, monkeypatch):
     sink, now = Sink(faults=1), [1000.0]
     monkeypatch.setattr(service.consumer.dead_letters.time, "monotonic", lambda: now[0])
     outputs = SideOutputs("m", open_alarms=sink.open, wait_for_alarms=False)
@@ -59,14 +57,14 @@ def test_alarms_that_nobody_asked_for_hold_nobody_up(caplog, monkeypatch):
     assert "cannot be written" in caplog.text
     outputs.add([], [ALARM])
     outputs.flush()
-    assert sink.opened == 1, "not tried again so soon"
+    assert sink.opened == 1, "a retry must wait"
     now[0] += service.consumer.dead_letters.OPTIONAL_RETRY_SECONDS + 1
     outputs.add([], [ALARM])
     outputs.flush()
     assert len(sink.entries) == 1
 
 
-def test_rejected_events_are_always_waited_for():
+def test_dead_letters_are_always_waited_for():
     outputs = SideOutputs("m", Sink(faults=1).open, wait_for_alarms=False)
     outputs.add([(RECORD, Reject("type"))], [])
     with pytest.raises(SideOutputUnavailableError):
@@ -74,7 +72,7 @@ def test_rejected_events_are_always_waited_for():
     assert len(outputs) == 1
 
 
-def test_alarms_are_told_in_the_process_own_log_but_not_all_of_many(caplog):
+def test_alarms_are_logged_but_only_five_per_batch(caplog):
     caplog.set_level(logging.INFO)
     outputs = SideOutputs("m")
     outputs.add([], [ALARM] * 8)
@@ -89,7 +87,7 @@ def test_alarms_are_told_in_the_process_own_log_but_not_all_of_many(caplog):
     assert not caplog.records
 
 
-def test_a_rejected_tree_is_kept_with_the_character_where_it_is_wrong():
+def test_a_dead_letter_of_a_tree_has_the_position_of_the_error():
     sink = Sink()
     outputs = SideOutputs("m", sink.open)
     outputs.add([(RECORD, Reject("tree", character=17)), (RECORD, Reject("tree"))], [])
@@ -98,7 +96,7 @@ def test_a_rejected_tree_is_kept_with_the_character_where_it_is_wrong():
     assert [entry.headers for entry in sink.entries] == [(*place, ("character", b"17")), place]
 
 
-def test_the_first_reject_of_each_reason_is_told_and_no_other(caplog):
+def test_only_the_first_reject_of_each_reason_is_logged(caplog):
     outputs = SideOutputs("m")
     for reason in ("tree", "tree", "label", "tree"):
         outputs.add([(RECORD, Reject(reason))], [])

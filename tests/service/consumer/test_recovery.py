@@ -1,4 +1,4 @@
-"""Where a learner begins; and history that the store lost, brought back from the files."""
+"""Where a learner begins, and how a history that the store lost is restored from the files."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from service.storage.file_backup import FileBackup
 
 
 class Emptied(InMemoryStore):
-    """A store that had the segments once."""
+    """A store that has lost its segments."""
 
     def __init__(self):
         super().__init__()
@@ -45,14 +45,14 @@ def restart(store, backup):
 
 
 def segments():
-    """The same history, made again, with its segments."""
+    """Return the segments of the same history."""
     again = Recorder(Lineage())
     for number in range(5):
         again.record_applied([Record(str(number % 2), str(number), str(number + 1), b"x")])
     return again.lineage()[1]
 
 
-def test_lost_segments_come_back_from_the_copies(recorder, tmp_path):
+def test_lost_segments_are_restored_from_the_backup(recorder, tmp_path):
     folder = FileBackup(Backup(folder=tmp_path), "m")
     store = Emptied()
     model, begin = restart(store, folder)
@@ -66,14 +66,14 @@ def test_lost_segments_come_back_from_the_copies(recorder, tmp_path):
     assert len(list(history(lineage, waiting.get))) == 5
 
 
-def test_without_copies_the_loss_is_said(recorder, caplog):
+def test_without_a_backup_the_loss_is_logged(recorder, caplog):
     _, begin = restart(Emptied(), None)
     begin.restore_lineage_segments(recorder)
     assert "cannot reach the first event" in caplog.text
     assert recorder.lineage()[1] == {}
 
 
-def test_what_the_store_has_is_left_alone(recorder, caplog):
+def test_segments_in_the_store_are_left_alone(recorder, caplog):
     store = Emptied()
     store.segments = segments()
     _, begin = restart(store, None)
@@ -82,7 +82,7 @@ def test_what_the_store_has_is_left_alone(recorder, caplog):
     assert recorder.lineage()[1] == {}
 
 
-def test_from_nothing_the_model_begins_anew():
+def test_without_a_checkpoint_the_model_starts_fresh():
     model, begin = restart(InMemoryStore(), None)
     model.rejects["type"] = 3
     assert begin.restore(None).bookmark == BEGINNING

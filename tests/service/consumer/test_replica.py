@@ -1,4 +1,6 @@
-"""A replica: always a whole generation, the newest that can be read, and never none after one."""
+"""A replica always serves a whole generation, the newest that can be read, and never loses the one
+it has.
+"""
 
 import logging
 import threading
@@ -29,7 +31,7 @@ def build():
 
 
 class Pair:
-    """A learner's store, and a replica of it."""
+    """A learner's store, and replicas of it."""
 
     def __init__(self, url):
         settings = StoreSettings(url=url)
@@ -74,7 +76,7 @@ def pair(redis_url):
     made.close()
 
 
-def test_it_is_not_ready_before_there_is_a_checkpoint(pair):
+def test_a_replica_is_not_ready_before_the_first_checkpoint(pair):
     follower, _, health = pair.follower()
     follower.step()
     assert not health.ready
@@ -85,7 +87,7 @@ def test_it_is_not_ready_before_there_is_a_checkpoint(pair):
     assert health.trouble == ""
 
 
-def test_that_it_waits_is_said_once(pair, caplog, monkeypatch):
+def test_waiting_for_the_first_checkpoint_is_logged_once(pair, caplog, monkeypatch):
     monkeypatch.setattr("service.consumer.replica.FOLLOW_SECONDS", 0.01)
     follower, _, health = pair.follower()
     stop, looked, step = threading.Event(), [], follower.step
@@ -96,7 +98,7 @@ def test_that_it_waits_is_said_once(pair, caplog, monkeypatch):
         try:
             wait_for(lambda: len(looked) >= 5, "looks in vain")
             pair.save()
-            wait_for(lambda: health.ready, "that it is ready")
+            wait_for(lambda: health.ready, "the replica is ready")
         finally:
             stop.set()
             thread.join()
@@ -108,7 +110,7 @@ def test_that_it_waits_is_said_once(pair, caplog, monkeypatch):
     assert [record.levelno for record in told] == [logging.INFO]
 
 
-def test_a_damaged_newest_one_leaves_it_with_what_it_has(pair, caplog):
+def test_a_replica_keeps_its_model_when_the_newest_generation_is_damaged(pair, caplog):
     follower, model, health = pair.follower()
     good = pair.save(3)
     follower.step()
@@ -125,7 +127,7 @@ def test_a_damaged_newest_one_leaves_it_with_what_it_has(pair, caplog):
     assert int(model.progress.events[0]) == 9
 
 
-def test_begun_on_a_damaged_newest_one_it_takes_the_one_before(pair):
+def test_a_new_replica_skips_a_damaged_newest_generation(pair):
     good = pair.save(3)
     pair.damage(pair.save(5))
     follower, model, health = pair.follower()
@@ -135,14 +137,14 @@ def test_begun_on_a_damaged_newest_one_it_takes_the_one_before(pair):
     assert int(model.progress.events[0]) == 3
 
 
-def test_with_none_that_can_be_read_it_stops(pair):
+def test_a_replica_without_a_readable_generation_stops(pair):
     pair.damage(pair.save())
     follower, _, _ = pair.follower()
     with pytest.raises(CorruptCheckpointError):
         follower.step()
 
 
-def test_it_tells_of_a_freeze(pair):
+def test_a_replica_reports_a_freeze(pair):
     pair.save()
     follower, _, health = pair.follower()
     pair.store.freeze()

@@ -1,4 +1,4 @@
-"""The worker learns to the end or until it is told to stop, and makes checkpoints on its way."""
+"""The worker learns to the end or until a stop, and makes checkpoints meanwhile."""
 
 import pytest
 
@@ -17,13 +17,13 @@ from tests.service.consumer.learner_process import (
 from tests.service.fakes import FaultyStore, Log, Plan
 
 
-def test_the_truth_has_something_of_everything(truth):
+def test_the_undisturbed_run_has_every_kind_of_event(truth):
     assert truth.last.rejects.keys() == {"malformed", "type", "numeric", "label"}
     assert sorted(truth.last.classes) == ["x", "y", "z"]
     assert 0 < truth.last.arrays["progress/errors"][0] < truth.last.events < len(VALUES)
 
 
-def test_the_end_is_the_one_at_the_start():
+def test_until_end_stops_at_the_end_that_the_log_had_at_the_start():
     log, store = Log(VALUES[:20], [3]), InMemoryStore()
     Process(log, store).run(after_round=lambda: log.values.append(VALUES[0]))
     assert len(log.values) > 20
@@ -39,7 +39,7 @@ def test_the_end_of_an_empty_log_is_a_checkpoint():
     assert process.health.checkpoint == store.newest()
 
 
-def test_nothing_new_is_no_new_checkpoint():
+def test_without_new_events_no_checkpoint_is_made():
     log, store = Log(VALUES), InMemoryStore()
     Process(log, store).run()
     before = store.newest()
@@ -48,7 +48,7 @@ def test_nothing_new_is_no_new_checkpoint():
     assert store.newest() == before == process.health.checkpoint
 
 
-def test_told_to_stop_it_leaves_a_checkpoint(truth):
+def test_a_stopped_worker_leaves_a_checkpoint(truth):
     log, store = Log(VALUES, [10]), InMemoryStore()
     process = Process(log, store, pace=CheckpointPolicy(NEVER, 1000), most=10, until_end=False)
     process.run(after_round=lambda: process.stop.set() if process.at == "30" else None)
@@ -59,7 +59,7 @@ def test_told_to_stop_it_leaves_a_checkpoint(truth):
 
 
 @looped(("every", "saves"), [(10, 6), (25, 2 + 1), (60, 1), (1000, 1)])
-def test_checkpoints_by_count(every, saves):
+def test_checkpoints_are_made_by_event_count(every, saves):
     plan = Plan()
     Process(
         Log(VALUES, [10] if every == 10 else [5]),
@@ -70,7 +70,7 @@ def test_checkpoints_by_count(every, saves):
     assert plan.history.count("save") == saves
 
 
-def test_checkpoints_by_time():
+def test_checkpoints_are_made_by_time():
     plan = Plan()
     Process(Log(VALUES, [10]), FaultyStore(plan), plan, pace=CheckpointPolicy(0.0, 1000)).run()
     assert plan.history.count("save") == 6
@@ -78,10 +78,10 @@ def test_checkpoints_by_time():
     Process(
         Log(VALUES, [10, 0, 0]), FaultyStore(plan), plan, pace=CheckpointPolicy(0.0, 1000)
     ).run()
-    assert plan.history.count("save") == 6, "not when there is nothing new"
+    assert plan.history.count("save") == 6, "without new events there must be no checkpoint"
 
 
-def test_another_models_checkpoint_stops_it():
+def test_a_checkpoint_of_another_model_stops_the_worker():
     store = InMemoryStore()
     log = Log(VALUES)
     Process(log, store).run()
@@ -94,7 +94,7 @@ def test_another_models_checkpoint_stops_it():
     assert store.newest() == manifest
 
 
-def test_ready_once_restored_and_connected():
+def test_the_worker_is_ready_once_restored_and_connected():
     log, store = Log(VALUES), InMemoryStore()
     states: list[bool] = []
 
@@ -108,7 +108,7 @@ def test_ready_once_restored_and_connected():
     assert not process.health.ready
 
 
-def test_counters_follow_what_was_learned(truth):
+def test_counters_match_the_learned_events(truth):
     process = Process(Log(VALUES), InMemoryStore())
     process.run()
 

@@ -1,4 +1,4 @@
-"""The worker keeps what it rejects before it takes anything else."""
+"""The worker writes dead letters before it polls or saves again."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.service.consumer.learner_process import (
 from tests.service.fakes import FaultyStore, Log, Plan
 
 
-def test_letters_go_out_before_anything_else_is_taken():
+def test_dead_letters_are_written_before_the_next_save_and_poll():
     plan = Plan()
     Process(Log(VALUES, [8]), FaultyStore(plan), plan, pace=CheckpointPolicy(NEVER, 1)).run()
     rounds = "".join(
@@ -26,8 +26,8 @@ def test_letters_go_out_before_anything_else_is_taken():
     assert set(rounds.split("p")[1:]) == {"as"}
 
 
-def test_no_polling_and_no_checkpoint_while_a_letter_has_no_place(truth):
-    """The dead-letter log is away for long; the log and the store are there all the time."""
+def test_no_poll_and_no_checkpoint_while_a_dead_letter_is_unwritten(truth):
+    """The dead-letter log is down for long; the log and the store are up all the time."""
     log, plan = Log(VALUES, [8]), Plan()
     away = [SourceUnavailableError("dead letters away")] * 20
     store = FaultyStore(plan, lambda snapshot: truth.check(snapshot, log.dead_letters))
@@ -44,7 +44,7 @@ def test_no_polling_and_no_checkpoint_while_a_letter_has_no_place(truth):
     truth.check(store.kept, log.dead_letters)
 
 
-def test_told_to_stop_it_still_keeps_the_letters_first(truth):
+def test_a_stopped_worker_writes_its_dead_letters_before_the_checkpoint(truth):
     log, plan = Log(VALUES, [30]), Plan()
     store = FaultyStore(plan, lambda snapshot: truth.check(snapshot, log.dead_letters))
 
@@ -61,7 +61,7 @@ def test_told_to_stop_it_still_keeps_the_letters_first(truth):
     assert log.dead_letters
 
 
-def test_a_letter_tells_what_why_and_where():
+def test_a_dead_letter_has_the_event_the_reason_and_the_position():
     log = Log([VALUES[0], b"no json", VALUES[1]])
     Process(log, InMemoryStore()).run()
     (letter,) = log.dead_letters
@@ -70,7 +70,7 @@ def test_a_letter_tells_what_why_and_where():
     assert dict(letter.headers) == {"reason": b"malformed", "partition": b"0", "position": b"1"}
 
 
-def test_a_letter_fits_a_message():
+def test_a_dead_letter_is_cut_to_the_size_of_a_message():
     log = Log([b"x" * 2_000_000])
     Process(log, InMemoryStore()).run()
     (letter,) = log.dead_letters

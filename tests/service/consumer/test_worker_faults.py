@@ -1,4 +1,4 @@
-"""Whatever dies or is away, and whenever, the worker's state is that of an undisturbed run."""
+"""Whatever dies or is down, and whenever: the worker's state is that of an undisturbed run."""
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -35,7 +35,7 @@ FAULTS = st.lists(
     st.integers(1, 40),
     st.integers(1, 20),
 )
-def test_faults_at_any_call_change_nothing_in_the_end(truth, faults, sizes, every, most):
+def test_faults_at_any_call_do_not_change_the_final_state(truth, faults, sizes, every, most):
     log, plan = Log(VALUES, sizes), Plan(faults)
     store = FaultyStore(plan, lambda snapshot: truth.check(snapshot, log.dead_letters))
     while True:
@@ -49,13 +49,15 @@ def test_faults_at_any_call_change_nothing_in_the_end(truth, faults, sizes, ever
     assert snapshot.bookmark.positions == {PLACE: str(len(VALUES))}
     truth.check(snapshot, log.dead_letters)
     for letter in log.dead_letters:
-        assert letter == truth.rejected[letter.key], "repeated at most, never another"
+        assert letter == truth.rejected[letter.key], (
+            "a dead letter may be repeated, but never differ"
+        )
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("how", ["kill", "down"])
-def test_a_fault_at_each_call_in_turn(truth, when, how):
-    """The same over every single place, so that none depends on luck."""
+def test_a_fault_at_each_call_in_turn_does_not_change_the_final_state(truth, when, how):
+    """Every single call is tried, so that none depends on luck."""
     calm = Plan()
     Process(Log(VALUES, [7]), FaultyStore(calm), calm).run()
     for call in range(len(calm.history)):
@@ -85,4 +87,6 @@ def test_faults_between_the_pieces_of_a_batch_change_nothing(truth, faults, size
     assert store.kept.bookmark.positions == {PLACE: str(len(VALUES))}
     truth.check(store.kept, log.dead_letters)
     for letter in log.dead_letters:
-        assert letter == truth.rejected[letter.key], "repeated at most, never another"
+        assert letter == truth.rejected[letter.key], (
+            "a dead letter may be repeated, but never differ"
+        )

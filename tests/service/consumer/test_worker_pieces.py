@@ -1,4 +1,4 @@
-"""Within a batch the worker hears a stop, makes a checkpoint that is due, and can be fenced."""
+"""Within a batch the worker notices a stop, makes a checkpoint that is due, and can be fenced."""
 
 import time
 from types import SimpleNamespace
@@ -25,10 +25,8 @@ from tests.service.fakes import FaultyStore, Log, Plan
 @pytest.mark.usefixtures("_every_record_a_piece")
 @pytest.mark.parametrize("until_end", [True, False])
 @pytest.mark.parametrize("records", [1, 3, 17, 59, 60])
-def test_a_stop_is_heard_within_a_batch(truth, monkeypatch, records, until_end):
-    """What was learned by then is in the checkpoint, and the rest is learned by the next
-    process.
-    """
+def test_a_stop_takes_effect_within_a_batch(truth, monkeypatch, records, until_end):
+    """The checkpoint has the events learned so far, and the next process learns the rest."""
     log, store = Log(VALUES), InMemoryStore()
     process = Process(log, store, pace=CheckpointPolicy(NEVER, 1000), until_end=until_end)
     learn, learned = process.worker._learn, []
@@ -56,7 +54,7 @@ def test_a_stop_is_heard_within_a_batch(truth, monkeypatch, records, until_end):
 
 
 @pytest.mark.usefixtures("_every_record_a_piece")
-def test_a_checkpoint_that_is_due_is_made_within_a_batch(truth):
+def test_a_due_checkpoint_is_made_within_a_batch(truth):
     plan, log = Plan(), Log(VALUES)
     saved = []
     store = FaultyStore(plan, saved.append)
@@ -70,7 +68,7 @@ def test_a_checkpoint_that_is_due_is_made_within_a_batch(truth):
 
 
 @pytest.mark.usefixtures("_every_record_a_piece")
-def test_who_is_fenced_within_a_batch_learns_no_further(truth):
+def test_a_fenced_learner_stops_within_the_batch(truth):
     log = Log(VALUES)
 
     class Disturbed(InMemoryStore):
@@ -98,12 +96,12 @@ def test_who_is_fenced_within_a_batch_learns_no_further(truth):
 
 
 RECORD_SECONDS = 0.1
-"""To decode one, by the clock of the test."""
+"""Seconds to decode one record, by the clock of the test."""
 
 
-def test_no_batch_keeps_the_worker_for_long(truth, monkeypatch):
-    """A piece ends with the record that uses up its time, however many the poll brought."""
-    now = [1e9]  # behind no deadline
+def test_a_piece_of_a_batch_is_short(truth, monkeypatch):
+    """A piece ends with the record that uses up its time, however large the batch is."""
+    now = [1e9]  # later than every deadline
     clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, sleep=time.sleep)
     monkeypatch.setattr(service.consumer.worker, "time", clock)
     monkeypatch.setattr(service.consumer.worker, "PIECE_SECONDS", PIECE_SECONDS)

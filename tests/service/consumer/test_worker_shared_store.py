@@ -1,4 +1,4 @@
-"""The worker stays right where others write, freeze or empty the store that it saves to."""
+"""The worker stays correct when others write to its store, freeze it or empty it."""
 
 import logging
 
@@ -27,7 +27,7 @@ from tests.service.fakes import Log
 
 
 class Shared(InMemoryStore):
-    """A store in which others write too, as the test says."""
+    """A store to which others write, too, as the test says."""
 
     def __init__(self, *standings: Acquired) -> None:
         super().__init__()
@@ -48,9 +48,9 @@ class Shared(InMemoryStore):
         return super().save(snapshot, segments)
 
 
-def test_fenced_by_a_foreign_history_it_begins_there(truth):
-    """Another learner has gone on from 10 to 20 meanwhile; what this one had learned on its own is
-    dropped.
+def test_a_worker_fenced_by_another_learner_adopts_its_history(truth):
+    """Meanwhile the other learner continued from 10 to 20; the events that only this worker had
+    learned are dropped.
     """
     log, store = Log(VALUES, [10]), Shared(Acquired.STALE, Acquired.STALE)
 
@@ -67,8 +67,8 @@ def test_fenced_by_a_foreign_history_it_begins_there(truth):
     assert store.load().snapshot.events == truth.last.events
 
 
-def test_fenced_by_its_own_past_it_writes_on_top(truth):
-    """The store went back in time: nothing is learned twice, and the newer state is there again at
+def test_a_worker_fenced_by_its_own_past_writes_its_state_again(truth):
+    """The store went back in time: nothing is learned twice, and the newer state is saved again at
     once.
     """
     log, store = Log(VALUES, [10]), Shared(Acquired.STALE, Acquired.CURRENT)
@@ -82,11 +82,11 @@ def test_fenced_by_its_own_past_it_writes_on_top(truth):
     process.run(after_round=back_in_time)
     assert process.registry.get_sample_value(
         "onepass_events_total", {"model": "m", "result": "learned"}
-    ) == (truth.last.events), "each event once"
+    ) == (truth.last.events), "an event was learned twice"
     truth.check(store.load().snapshot, log.dead_letters)
 
 
-def test_what_the_store_lost_is_written_again_though_nothing_is_learned():
+def test_a_lost_checkpoint_is_saved_again_without_new_events():
     log, store = Log(VALUES), Shared(Acquired.STALE, Acquired.CURRENT)
     process = Process(log, store, pace=CheckpointPolicy(0.0, 1000), until_end=False)
     rounds = []
@@ -103,8 +103,8 @@ def test_what_the_store_lost_is_written_again_though_nothing_is_learned():
 
 
 @pytest.mark.parametrize(("lost", "level"), [(True, logging.WARNING), (False, logging.INFO)])
-def test_only_a_store_that_lost_something_is_warned_of(caplog, lost, level):
-    """A freeze that was lifted before it was seen fences too, and nothing is amiss."""
+def test_only_a_store_that_lost_a_checkpoint_causes_a_warning(caplog, lost, level):
+    """A freeze that was lifted before the worker saw it fences, too, but nothing is lost."""
     log, store = Log(VALUES, [10]), Shared(Acquired.STALE, Acquired.CURRENT)
 
     def disturb() -> None:
@@ -122,7 +122,7 @@ def test_only_a_store_that_lost_something_is_warned_of(caplog, lost, level):
     assert told[0].getMessage().endswith(words[not lost])
 
 
-def test_standing_by_it_follows_and_then_takes_over(truth):
+def test_a_standby_follows_and_then_takes_over(truth):
     log, store = (
         Log(VALUES),
         Shared(Acquired.HELD_ELSEWHERE, Acquired.HELD_ELSEWHERE, Acquired.STALE),
@@ -141,7 +141,7 @@ def test_standing_by_it_follows_and_then_takes_over(truth):
     truth.check(store.load().snapshot, truth.rejected.values())
 
 
-def test_what_it_follows_can_be_stale_and_what_it_learns_cannot(truth):
+def test_only_a_followed_model_can_be_stale(truth):
     log, store = (
         Log(VALUES),
         Shared(Acquired.HELD_ELSEWHERE, Acquired.HELD_ELSEWHERE, Acquired.STALE),
@@ -154,7 +154,7 @@ def test_what_it_follows_can_be_stale_and_what_it_learns_cannot(truth):
     assert process.health.stale_seconds == 0.0
 
 
-def test_frozen_it_is_the_newest_generation_and_learns_nothing(truth):
+def test_a_frozen_worker_serves_the_newest_generation_and_learns_nothing(truth):
     log, store = Log(VALUES, [10]), Shared(Acquired.STALE)
     process = Process(log, store, pace=CheckpointPolicy(NEVER, 20), until_end=True)
     rounds = []
@@ -177,10 +177,8 @@ def test_frozen_it_is_the_newest_generation_and_learns_nothing(truth):
     assert [type(entry) for entry in kept.lineage.entries].count(Frozen) == 1
 
 
-def test_without_a_checkpoint_to_go_back_to_it_begins_anew_and_not_on_top(truth):
-    """Paused before its first checkpoint, and then another learner came and went without
-    one, too.
-    """
+def test_a_worker_without_a_checkpoint_starts_over_from_a_fresh_model(truth):
+    """It paused before its first checkpoint, and then another learner came and went without one."""
     log, store = Log(VALUES, [10]), Shared(Acquired.STALE, Acquired.HELD_ELSEWHERE, Acquired.STALE)
     process = Process(log, store, pace=CheckpointPolicy(NEVER, 1000))
 
@@ -193,7 +191,7 @@ def test_without_a_checkpoint_to_go_back_to_it_begins_anew_and_not_on_top(truth)
     truth.check(store.load().snapshot, log.dead_letters)
 
 
-def test_a_store_found_empty_after_it_was_followed_stops_it(truth):
+def test_a_followed_store_that_becomes_empty_stops_the_worker(truth):
     log, store = Log(VALUES), Shared(Acquired.HELD_ELSEWHERE, Acquired.STALE)
     store.save(truth.snapshots["30"])
 
@@ -204,7 +202,7 @@ def test_a_store_found_empty_after_it_was_followed_stops_it(truth):
         Process(log, store).run(after_round=flush)
 
 
-def test_stopped_right_after_the_store_was_emptied_it_still_saves(truth):
+def test_a_worker_stopped_after_a_disturbance_still_saves(truth):
     log, store = Log(VALUES, [10]), Shared(Acquired.STALE, Acquired.CURRENT)
     process = Process(log, store, pace=CheckpointPolicy(NEVER, 1000), until_end=False)
 
@@ -218,7 +216,7 @@ def test_stopped_right_after_the_store_was_emptied_it_still_saves(truth):
     assert store.load().snapshot.bookmark.positions == {PLACE: "30"}
 
 
-def test_frozen_nothing_is_written(truth):
+def test_a_frozen_worker_writes_nothing(truth):
     log, store = Log(VALUES), Shared(Acquired.STALE)
     store.save(truth.snapshots["30"])
     store.frozen = Freeze(1.0, 1)

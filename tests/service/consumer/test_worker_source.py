@@ -1,4 +1,4 @@
-"""The worker waits for its log, passes the gaps in it, and stops where its place is lost."""
+"""The worker waits for its log, skips the gaps in it, and stops where its position is lost."""
 
 import logging
 
@@ -20,7 +20,7 @@ from tests.service.consumer.learner_process import (
 from tests.service.fakes import Log, Plan
 
 
-def test_a_file_is_a_log_too(truth, tmp_path):
+def test_a_file_can_be_the_log(truth, tmp_path):
     path = tmp_path / "events.jsonl"
     path.write_bytes(b"".join(line + b"\n" for line in VALUES))
     store = InMemoryStore()
@@ -30,7 +30,7 @@ def test_a_file_is_a_log_too(truth, tmp_path):
     assert snapshot.rejects == truth.last.rejects
 
 
-def test_what_is_away_is_waited_for_and_said_once(truth, caplog):
+def test_a_log_that_is_down_is_waited_for_and_logged_once(truth, caplog):
     log, plan = Log(VALUES), Plan()
     seen: list[tuple[bool, bool, str]] = []
     away = [SourceUnavailableError("the broker is away")] * 5
@@ -67,7 +67,7 @@ def test_positions_of_another_log_are_refused():
     assert manifest.generation == 1
 
 
-def test_a_gap_is_recorded_counted_and_passed():
+def test_a_gap_is_recorded_counted_and_skipped():
     log, store = Log(VALUES), InMemoryStore()
     log.first = 25
     process = Process(log, store)
@@ -79,13 +79,13 @@ def test_a_gap_is_recorded_counted_and_passed():
     assert process.health.events_lost == 25
 
 
-def test_durable_positions_are_told_to_the_log():
+def test_checkpointed_positions_are_committed_to_the_log():
     log = Log(VALUES, [10])
     Process(log, InMemoryStore(), pace=CheckpointPolicy(NEVER, 10)).run()
     assert log.settled == {"0": "60"}
 
 
-def test_told_by_the_watchdog_it_connects_anew(truth):
+def test_the_worker_reconnects_when_the_watchdog_asks(truth):
     log, store, plan = Log(VALUES, [10]), InMemoryStore(), Plan()
     process = Process(log, store, plan)
     process.run(
@@ -97,7 +97,7 @@ def test_told_by_the_watchdog_it_connects_anew(truth):
     truth.check(store.load().snapshot, log.dead_letters)
 
 
-def test_a_log_that_has_lost_its_place_stops_it(tmp_path):
+def test_a_log_that_lost_the_position_stops_the_worker(tmp_path):
     path = tmp_path / "events.jsonl"
     path.write_bytes(b"".join(line + b"\n" for line in VALUES))
     store = InMemoryStore()
@@ -109,7 +109,7 @@ def test_a_log_that_has_lost_its_place_stops_it(tmp_path):
     assert store.newest() == before
 
 
-def test_a_log_that_is_lost_leaves_what_was_learned_in_a_checkpoint(truth):
+def test_a_worker_that_loses_its_log_saves_what_it_learned(truth):
     log, store, plan = Log(VALUES, [10]), InMemoryStore(), Plan()
     process = Process(log, store, pace=CheckpointPolicy(NEVER, 1000))
 

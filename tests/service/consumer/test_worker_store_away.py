@@ -1,4 +1,6 @@
-"""The worker learns on while the store is away, up to a bound, and hides no loss at the end."""
+"""The worker keeps learning while the store is down, up to a bound, and reports a loss
+at the end.
+"""
 
 import pytest
 
@@ -18,7 +20,7 @@ from tests.service.fakes import Log
 
 
 class Away(InMemoryStore):
-    """A store that is away for its first saves."""
+    """A store that fails its first saves."""
 
     def __init__(self, saves: int) -> None:
         super().__init__()
@@ -31,13 +33,13 @@ class Away(InMemoryStore):
         return super().save(snapshot, segments)
 
 
-def test_learning_goes_on_while_the_store_is_away(truth):
+def test_learning_continues_while_the_store_is_down(truth):
     log, store = Log(VALUES, [5]), Away(4)
     process = Process(log, store, pace=CheckpointPolicy(NEVER, 5))
     saved: list[tuple[str, bool]] = []
     process.run(after_round=lambda: saved.append((process.at, store.newest() is not None)))
-    # Four checkpoints fail, each begun after a round; learning goes on, and the fifth holds what
-    # all rounds learned.
+    # Four checkpoints fail, each begun after a round; learning continues, and the fifth holds the
+    # events of all rounds.
     assert saved[:6] == [(str(5 * n), n == 6) for n in range(1, 7)]
     assert process.health.store_up
     assert (
@@ -49,13 +51,13 @@ def test_learning_goes_on_while_the_store_is_away(truth):
     truth.check(store.load().snapshot, log.dead_letters)
 
 
-def test_a_store_that_stays_away_does_not_keep_it_from_ending_and_is_no_success(monkeypatch):
+def test_a_worker_whose_store_stays_down_ends_with_an_error(monkeypatch):
     monkeypatch.setattr(service.consumer.worker, "FINISH_SECONDS", 0.05)
     with pytest.raises(UnsavedError, match="stopped without a last checkpoint"):
         Process(Log(VALUES), Away(10**9), pace=CheckpointPolicy(NEVER, 1000)).run()
 
 
-def test_learning_pauses_when_too_much_is_in_no_checkpoint(truth):
+def test_learning_pauses_at_the_bound_of_uncheckpointed_events(truth):
     log, store = Log(VALUES, [5]), Away(8)
     process = Process(log, store, pace=CheckpointPolicy(NEVER, 5, max_uncheckpointed_events=20))
     most = []

@@ -1,4 +1,4 @@
-"""Decoders, and the event or the reject that one makes of features."""
+"""Decoders, and the event or reject that a decoder makes of given features."""
 
 import json
 

@@ -1,6 +1,4 @@
-"""Rows of all columns, read as a table: the same batch as row by row, and nothing taken that the
-other way refuses.
-"""
+"""Rows of all columns are read as a table: the same batch as row by row, and the same refusals."""
 
 import json
 
@@ -16,7 +14,7 @@ from service.features.decoder import Decoder, Event, batch
 from service.features.reject import Reject
 from tests.examples import examples
 from tests.looped import looped
-from tests.service.checkpoint.batches import listed
+from tests.service.checkpoint.batches import comparable
 
 FEATURES = Features(columns=("a", "b"), bits=0)
 LIMITS = Limits(max_abs=1000.0)
@@ -27,17 +25,17 @@ def body(*rows, **beside):
     return json.dumps({"instances": [{"features": row} for row in rows]} | beside).encode()
 
 
-def test_a_table_is_read_at_once():
+def test_rows_of_all_columns_are_read_as_a_table():
     found = TABLES.read(body({"a": 1, "b": 2.5}, {"b": -3, "a": 0}), 2)
-    assert listed(found) == listed(
+    assert comparable(found) == comparable(
         batch([Event([0, 1, 2], [1.0, 1.0, 2.5], None, 1.0), Event([0, 2], [1, -3], None, 1)])
     )
     assert TABLES.read(body(), 2).size == 0
 
 
-def test_zero_is_absent_and_minus_zero_is_too():
+def test_zero_and_minus_zero_are_absent():
     found = TABLES.read(b'{"instances": [{"features": {"a": 0, "b": -0.0}}]}', 1)
-    assert listed(found) == listed(batch([Event([BIAS], [1.0], None, 1.0)]))
+    assert comparable(found) == comparable(batch([Event([BIAS], [1.0], None, 1.0)]))
 
 
 def test_without_a_bias_the_columns_keep_their_slots():
@@ -68,18 +66,18 @@ def test_without_a_bias_the_columns_keep_their_slots():
         b"",
     ],
 )
-def test_any_other_body_is_left_to_the_way_that_tells_why(text):
+def test_other_bodies_are_left_to_the_decoder_that_gives_reasons(text):
     assert TABLES.read(text, 10) is None
 
 
 @pytest.mark.parametrize("change", [{"tree": "parse"}, {"flat": True}])
-def test_rows_of_another_form_are_left_to_it_too(change):
+def test_rows_of_another_form_are_left_to_the_other_decoder(change):
     read = Decoder(FEATURES.model_copy(update=change), Label(), LIMITS)
     assert read.tables.read(body({"a": 1, "b": 2}), 1) is None
     assert isinstance(read.instances(body({"a": 1, "b": 2}), 1), Reject)
 
 
-def test_more_rows_than_may_be_are_left_to_it_too():
+def test_too_many_rows_are_left_to_the_other_decoder():
     assert TABLES.read(body({"a": 1, "b": 2}, {"a": 1, "b": 2}), 1) is None
 
 
@@ -93,7 +91,7 @@ def test_a_column_may_have_any_name(name):
         assert read.instances(data, 1).values.tolist() == [1.0, 4.0, 5.0]
 
 
-def test_of_a_name_that_comes_twice_the_last_counts():
+def test_the_last_value_of_a_repeated_name_counts():
     data = b'{"instances": [{"features": {"a": 1, "b": 2, "a": 3}}]}'
     assert TABLES.read(data, 1).values.tolist() == [1.0, 3.0, 2.0]
     one = Decoder(FEATURES, Label(), LIMITS).instance(b'{"features": {"a": 1, "b": 2, "a": 3}}')
@@ -107,7 +105,7 @@ def test_a_number_out_of_range_is_named_by_its_row(value):
     ) == Reject("range", 2)
 
 
-def test_more_columns_than_a_row_may_have():
+def test_more_columns_than_the_limit_are_refused():
     few = ColumnarDecoder(FEATURES, Limits(max_features=1))
     assert few.batch(np.ones((2, 2))) == Reject("too_many", 0)
     assert few.batch(np.ones((0, 2))).size == 0
@@ -118,13 +116,13 @@ def test_more_columns_than_a_row_may_have():
     st.lists(st.tuples(*[st.floats(-1000, 1000) | st.integers(-1000, 1000)] * 2), max_size=5),
     st.booleans(),
 )
-def test_a_table_is_the_rows_one_by_one(rows, bias):
+def test_a_table_equals_its_rows_decoded_one_by_one(rows, bias):
     decode = Decoder(FEATURES.model_copy(update={"bias": bias}), Label(), LIMITS)
     named = [{"a": a, "b": b} for a, b in rows]
     one_by_one = [decode.instance(json.dumps({"features": row}).encode()) for row in named]
     found = decode.instances(body(*named), 5)
-    assert listed(found) == listed(batch(one_by_one))
-    assert listed(decode.tables.batch(np.array(rows, np.float64).reshape(len(rows), 2))) == listed(
-        found
-    )
+    assert comparable(found) == comparable(batch(one_by_one))
+    assert comparable(
+        decode.tables.batch(np.array(rows, np.float64).reshape(len(rows), 2))
+    ) == comparable(found)
     found.validate(decode.slots.dim)

@@ -7,7 +7,7 @@ from service.config.settings import Features, Label
 from service.features.decoder import Event, batch
 from service.features.reject import Reject
 from tests.looped import looped
-from tests.service.checkpoint.batches import listed
+from tests.service.checkpoint.batches import comparable
 from tests.service.features.decoders import BITS_0, FLAT, decoder, event, row
 
 
@@ -34,18 +34,18 @@ def test_strings_and_booleans_are_hashed_with_their_value():
     assert row(event({"country": "de", "new": True, "gone": False})) == expected
 
 
-def test_a_string_is_one_value_and_a_text_its_words():
+def test_a_string_is_one_value_and_a_text_is_its_words():
     assert row(event({"other": "Big big cat"})) == {BIAS: 1.0} | hashed("other=Big big cat")
     words = ["note=big", "note=big", "note=cat", "note=été", "note=x1"]
     assert row(event({"note": "Big, BIG_cat! Été—x1."})) == {BIAS: 1.0} | hashed(*words)
 
 
-def test_tokens_are_counted_as_they_are():
+def test_tokens_of_a_list_are_counted_verbatim():
     tokens = ["tags=a", "tags=A", "tags=a b", "tags=a"]
     assert row(event({"tags": ["a", "A", "a b", "a"]})) == {BIAS: 1.0} | hashed(*tokens)
 
 
-def test_ngrams_of_text_only():
+def test_only_text_has_ngrams():
     decode = decoder(Features(text=("note",), ngrams=3))
     names = [f"note={words}" for words in ("a", "b", "c", "a b", "b c", "a b c")]
     assert row(event({"note": "a b c"}, decode)) == {BIAS: 1.0} | hashed(*names, decode=decode)
@@ -65,7 +65,7 @@ def test_zero_is_absent(zero):
     assert event({"amount": zero, "age": 1, "x": zero}) == event({"age": 1})
 
 
-def test_features_that_meet_in_a_slot_add_up():
+def test_features_that_share_a_slot_add_up():
     decode = decoder(Features(bits=1))
     names = [f"f{n}" for n in range(20)]
     slots = {name: decode.slots.hash_slot(name) for name in names}
@@ -75,7 +75,7 @@ def test_features_that_meet_in_a_slot_add_up():
     assert found[slots["f0"]] == len(first)
     assert sum(found.values()) == 21
     assert row(event({first[0]: 2.0, first[1]: -2.0}, decode)) == {BIAS: 1.0}, (
-        "a sum of 0 is absent too"
+        "a sum of 0 must be absent"
     )
 
 
@@ -85,7 +85,7 @@ def test_slots_ascend():
 
 
 @looped(("given", "weight"), [({}, 1.0), ({"weight": 0}, 0.0), ({"weight": 2.5}, 2.5)])
-def test_weight(given, weight):
+def test_the_weight_of_an_event_is_read(given, weight):
     found = event({"amount": 1}, **given)
     assert found.weight == weight
     assert batch([found]).weights.tolist() == [weight]
@@ -108,7 +108,7 @@ def test_weight(given, weight):
         ("9007199254740993", "9007199254740993"),
     ],
 )
-def test_label_forms(spelled, label):
+def test_labels_have_one_canonical_form(spelled, label):
     assert decoder().event(b'{"features": {}, "label": %b}' % spelled.encode()).label == label
 
 
@@ -133,16 +133,16 @@ def test_without_hashed_slots_only_columns_are_known():
     assert row(event({"amount": 1}, BITS_0)) == {BIAS: 1.0, 1: 1.0}
 
 
-def test_a_request_is_read_as_the_log_is():
+def test_a_request_is_decoded_like_an_event():
     features = {"amount": 2, "note": "a b a", "x": [], "y": True, "z": "w"}
     found = decoder().instance(json.dumps({"features": features, "id": "7"}).encode())
     assert found == event(features)._replace(label=None)
 
 
-def test_a_batch_request():
+def test_a_batch_request_is_decoded_row_by_row():
     rows = [{"features": {"amount": n}} for n in (1, 2, 3)]
     found = decoder().instances(json.dumps({"instances": rows}).encode(), 3)
-    assert listed(found) == listed(
+    assert comparable(found) == comparable(
         batch([Event([BIAS, 1], [1.0, n], None, 1.0) for n in (1.0, 2.0, 3.0)])
     )
     assert decoder().instances(b'{"instances": []}', 3).size == 0
@@ -151,7 +151,7 @@ def test_a_batch_request():
 FLAT_COLUMNS = decoder(Features(columns=("amount", "age"), bits=0, flat=True), Label(field="y"))
 
 
-def test_a_flat_event_is_the_nested_one():
+def test_a_flat_event_equals_the_nested_one():
     features = {"amount": 2, "note": "a b", "z": "w"}
     beside = {"y": "b", "id": "i", "ts": 5, "weight": 2}
     nested = decoder(label=Label(field="y")).event(
@@ -163,7 +163,7 @@ def test_a_flat_event_is_the_nested_one():
     )
 
 
-def test_a_flat_event_without_hashed_slots_is_its_columns():
-    """Producers add fields; none of them can be a feature."""
+def test_a_flat_event_without_hashed_slots_has_only_its_columns():
+    """Producers add fields, which cannot be features here."""
     assert row(FLAT_COLUMNS.event(b'{"amount": 2, "trace": "x", "y": 1}')) == {BIAS: 1.0, 1: 2.0}
     assert FLAT_COLUMNS.instance(b'{"amount": 2, "trace": "x"}') == Reject("unknown_feature")

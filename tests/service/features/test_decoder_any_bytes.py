@@ -1,4 +1,4 @@
-"""No bytes whatever get past the decoder or bring it down."""
+"""No bytes get past the decoder's checks or crash it."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from service.config.settings import Features, Label, Limits
 from service.features.decoder import Decoder, Event, batch
 from service.features.reject import REASONS, Reject
 from tests.examples import examples
-from tests.service.checkpoint.batches import listed
+from tests.service.checkpoint.batches import comparable
 from tests.service.features.decoders import BITS_0, FLAT, LEARNERS_OWN, TIGHT, decoder, event, row
 
 some = examples(80)
@@ -49,7 +49,7 @@ def check(data: bytes) -> None:
         instance = decode.instance(data)
         instances = decode.instances(data, 3)
         assert (event, instance) == (decode.event(data), decode.instance(data))
-        assert listed(instances) == listed(decode.instances(data, 3))
+        assert comparable(instances) == comparable(decode.instances(data, 3))
         one_by_one = [batch([found]) for found in (event, instance) if isinstance(found, Event)]
         for found in (event, instance, instances):
             if isinstance(found, Reject):
@@ -65,19 +65,19 @@ def check(data: bytes) -> None:
 @some
 @given(st.binary(max_size=200))
 @example(b"\xff\xfe{\x00}\x00")
-def test_no_bytes_bring_it_down(data):
+def test_no_bytes_crash_the_decoder(data):
     check(data)
 
 
 @some
 @given(VALUES | EVENTS)
-def test_no_json_brings_it_down(value):
+def test_no_json_crashes_the_decoder(value):
     check(json.dumps(value).encode())
 
 
 @some
 @given(EVENTS, st.data())
-def test_no_damage_to_an_event_brings_it_down(value, data):
+def test_no_damaged_event_crashes_the_decoder(value, data):
     whole = bytearray(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     place = data.draw(st.integers(0, len(whole) - 1))
     whole[place] = data.draw(st.integers(0, 255))
@@ -89,7 +89,7 @@ def test_no_damage_to_an_event_brings_it_down(value, data):
     st.lists(EVENTS.map(lambda value: json.dumps(value).encode()), min_size=2, max_size=5),
     st.randoms(),
 )
-def test_what_was_decoded_before_does_not_matter(stream, random):
+def test_decoding_does_not_depend_on_earlier_events(stream, random):
     decode = decoder()
     expected = {data: decoder().event(data) for data in stream}
     for data in random.choices(stream, k=8):
@@ -97,7 +97,7 @@ def test_what_was_decoded_before_does_not_matter(stream, random):
 
 
 class Stepwise(Decoder):
-    """Every row feature by feature, also one that has all columns and nothing else."""
+    """Decodes every row feature by feature, even a row that has exactly all columns."""
 
     def __init__(self, *parts):
         super().__init__(*parts)
@@ -131,7 +131,7 @@ COLUMNS = st.fixed_dictionaries({"amount": EDGES | NUMBERS | VALUES, "age": EDGE
 )
 @example([{"amount": 10**400, "age": 1}], True)
 @example([{"amount": 9e99, "age": 9e99}], True)
-def test_a_row_of_all_columns_is_read_as_any_other(rows, nested):
+def test_the_fast_path_for_all_columns_equals_the_stepwise_one(rows, nested):
     one = {"features": rows[0]} if nested else rows[0]
     bodies = [
         one,
@@ -147,12 +147,12 @@ def test_a_row_of_all_columns_is_read_as_any_other(rows, nested):
                 assert isinstance(found, Reject) or all(
                     type(value) is float for value in found.values
                 )
-            assert listed(quick.instances(data, 2)) == listed(stepwise.instances(data, 2))
+            assert comparable(quick.instances(data, 2)) == comparable(stepwise.instances(data, 2))
 
 
 @some
 @given(st.dictionaries(st.text(max_size=8), st.floats(-1e100, 1e100, allow_nan=False), max_size=30))
-def test_any_numbers_are_taken_as_they_are(features):
+def test_finite_numbers_are_kept_exactly(features):
     found = row(
         event(
             features, decoder(Features(columns=tuple(features), bits=0) if features else Features())

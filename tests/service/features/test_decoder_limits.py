@@ -1,4 +1,4 @@
-"""The decoder keeps to the limits of the configuration, and reads no further than it must."""
+"""The decoder keeps the configured limits, and reads no further than it must."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from tests.looped import looped
 from tests.service.features.decoders import TIGHT, decoder
 
 
-def test_limits_are_the_configured_ones_to_the_last():
+def test_each_limit_is_exact():
     def document(features: dict, **beside) -> bytes:
         return json.dumps({"label": 1, "features": features} | beside).encode()
 
@@ -30,7 +30,7 @@ def test_limits_are_the_configured_ones_to_the_last():
     assert TIGHT.event(document({"x" * 9: 1})) == Reject("too_long")
     assert TIGHT.event(document({"x": "y" * 9})) == Reject("too_long")
     assert isinstance(TIGHT.event(document({"note": "y" * 100})), Event), (
-        "a text may be long, and so its words"
+        "texts and their words may be long"
     )
     assert isinstance(TIGHT.event(document({"amount": -1000, "x": 1000.0})), Event)
     assert TIGHT.event(document({"amount": 1000.1})) == Reject("range")
@@ -41,7 +41,7 @@ def test_limits_are_the_configured_ones_to_the_last():
 
 
 @looped(("value", "fine"), [(10**100 + 1, True), (10**101, False), (10**400, False)])
-def test_a_whole_number_is_as_large_as_its_float_whatever_stands_beside_it(value, fine):
+def test_the_range_check_of_an_integer_uses_its_float(value, fine):
     decode = decoder(Features(columns=("a", "b"), bits=4))
     for features in ({"a": value}, {"a": value, "b": 1}, {"c": value}):
         body = json.dumps({"features": features}).encode()
@@ -50,8 +50,8 @@ def test_a_whole_number_is_as_large_as_its_float_whatever_stands_beside_it(value
         assert fine or many == Reject("range", 0)
 
 
-def counted_naively(text, lists, numbers, ngrams, decode):
-    """Row of a text, a list and numbers: every token added on its own."""
+def count_naively(text, lists, numbers, ngrams, decode):
+    """Return the row of a text, a list and numbers: every token is added separately."""
     row = {}
     for name, number in numbers.items():
         slot = decode.slots.compute_slot(name)
@@ -77,27 +77,27 @@ def counted_naively(text, lists, numbers, ngrams, decode):
     ),
     st.integers(1, 5),
 )
-def test_counted_in_chunks_a_row_has_the_same_bits(text, lists, numbers, ngrams):
-    """Also where a number and many tokens meet in one slot, as in one of few slots they do."""
+def test_counting_in_chunks_gives_the_same_bits(text, lists, numbers, ngrams):
+    """This holds even where a number and many tokens share a slot, which few slots make likely."""
     most = 6
     decode = decoder(
         Features(text=("note",), ngrams=ngrams, bits=3, bias=False),
         limits=Limits(max_features=most),
     )
     with pytest.MonkeyPatch.context() as patch:
-        # The bound is another test's.
+        # Another test covers this bound.
         patch.setattr(service.features.decoder, "TOKENS_PER_FEATURE", 10**6)
         event = decode.event(
             json.dumps({"features": {**numbers, "note": text, "tags": lists}, "label": 1}).encode()
         )
     row = {
         slot: value
-        for slot, value in counted_naively(text, lists, numbers, ngrams, decode).items()
+        for slot, value in count_naively(text, lists, numbers, ngrams, decode).items()
         if value
     }
     if isinstance(event, Reject):
         assert event.reason == "too_many"
-        assert len(counted_naively(text, lists, numbers, ngrams, decode)) > most
+        assert len(count_naively(text, lists, numbers, ngrams, decode)) > most
     else:
         assert dict(zip(event.slots, event.values, strict=True)) == row
 
@@ -113,9 +113,7 @@ def test_counted_in_chunks_a_row_has_the_same_bits(text, lists, numbers, ngrams)
         ({"z": 10**400}, "range"),
     ],
 )
-def test_a_text_with_too_many_words_is_read_no_further_and_rejected_as_before(
-    more, reason, monkeypatch
-):
+def test_reading_stops_at_too_many_words_with_the_same_reason(more, reason, monkeypatch):
     met = []
     monkeypatch.setattr(SlotTable, "compute_slot", lambda _, name: met.append(name) or 1 + len(met))
     decode = decoder(Features(text=("note",), ngrams=5), limits=Limits(max_features=100))
@@ -128,8 +126,8 @@ def test_a_text_with_too_many_words_is_read_no_further_and_rejected_as_before(
 
 
 @pytest.mark.parametrize("words", [1, 8])
-def test_a_text_of_few_words_repeated_is_read_up_to_a_bound(words):
-    """It has few slots, so only a bound on its tokens keeps a megabyte of it from taking
+def test_reading_stops_at_a_bound_of_repeated_words(words):
+    """The text has few slots, so only a bound on its tokens keeps a megabyte of it from taking
     seconds.
     """
     decode = decoder(Features(text=("note",), ngrams=5, bits=10), limits=Limits(max_features=100))
@@ -139,12 +137,12 @@ def test_a_text_of_few_words_repeated_is_read_up_to_a_bound(words):
         note = " ".join(islice(cycle("abcdefgh"[:words]), count))
         return decode.event(json.dumps({"features": {"note": note}, "label": 1}).encode())
 
-    longest = (most + 10) // 5  # of n words there are 5·n − 10 tokens
+    longest = (most + 10) // 5  # n words make 5·n − 10 tokens
     assert isinstance(event(longest), Event)
     assert event(longest + 1) == Reject("too_many")
 
 
-def test_lists_with_too_many_tokens_are_counted_no_further(monkeypatch):
+def test_counting_stops_at_too_many_tokens_of_a_list(monkeypatch):
     met = []
     monkeypatch.setattr(SlotTable, "compute_slot", lambda _, name: met.append(name) or 1 + len(met))
     decode = decoder(Features(), limits=Limits(max_features=100))

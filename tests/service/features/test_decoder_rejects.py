@@ -1,4 +1,4 @@
-"""The decoder rejects what is no event or no request, and names the reason."""
+"""The decoder rejects invalid events and requests, and names the reason."""
 
 import json
 
@@ -69,7 +69,7 @@ REJECTED = {
 
 
 @looped(("data", "reason"), REJECTED.values(), ids=REJECTED)
-def test_rejects(data, reason):
+def test_each_invalid_event_is_rejected_with_its_reason(data, reason):
     data = data.encode() if isinstance(data, str) else data
     rejected = decoder().event(data)
     assert rejected == Reject(reason)
@@ -113,12 +113,12 @@ def test_a_batch_request_is_read_strictly(document, reason):
     assert decoder().instances(json.dumps(document).encode(), 3) == Reject(reason)
 
 
-def test_a_row_of_a_batch_that_is_none_is_named_by_its_place():
+def test_an_invalid_row_of_a_batch_is_named_by_its_place():
     assert decoder().instances(b'{"instances": [{"features": {}}, 1]}', 3) == Reject("malformed", 1)
 
 
 def test_a_flat_request_with_the_label_is_refused():
-    """It is no feature when learning, so it must not quietly become one when predicting."""
+    """The label is no feature in learning, so it must not become one in predicting."""
     assert FLAT.instance(b'{"amount": 2, "y": 1}') == Reject("unknown_field")
     assert FLAT.instances(b'{"instances": [{"amount": 2, "y": 1}]}', 3) == Reject(
         "unknown_field", 0

@@ -1,5 +1,5 @@
-"""Events with trees: what they mean, why one is rejected and where, and that no text brings the
-decoder down.
+"""Events with trees: how they are decoded, why and where one is rejected, and that no text crashes
+the decoder.
 """
 
 import json
@@ -27,7 +27,7 @@ from tests.service.api.ingest_log import (  # noqa: F401  # fixtures
     log_fixture,
     make_client_fixture,
 )
-from tests.service.checkpoint.batches import listed
+from tests.service.checkpoint.batches import comparable
 
 some = examples(150)
 
@@ -45,7 +45,7 @@ def body(**fields):
 
 
 def same(found, row, text=TEXT):
-    """An event with this row and this tree."""
+    """Check that the event has this row and this tree."""
     assert isinstance(found, Event), found
     assert dict(zip(found.slots, found.values, strict=True)) == row
     for mine, wanted in zip(found.tree, flatten_tree(text, 100), strict=True):
@@ -56,17 +56,17 @@ def same(found, row, text=TEXT):
 ROW = {0: 1.0, 1: 2.0}
 
 
-def test_a_tree_lies_beside_the_features_in_every_form():
+def test_a_tree_is_read_beside_the_features_in_every_form():
     nested, flat = {"features": {"amount": 2}, "parse": TEXT}, {"amount": 2, "parse": TEXT}
     for decode, document in ((NESTED, nested), (FLAT, flat)):
         assert same(decode.event(body(label=1, **document)), ROW)
         assert same(decode.posted(body(label=1, **document)), ROW)
         assert same(decode.instance(body(**document)), ROW)
         found = decode.instances(body(instances=[document]), 1)
-        assert listed(found) == listed(batch([decode.instance(body(**document))]))
+        assert comparable(found) == comparable(batch([decode.instance(body(**document))]))
 
 
-def test_features_may_be_left_out():
+def test_an_event_with_a_tree_needs_no_features():
     for decode in (NESTED, FLAT, ONLY):
         assert same(decode.event(body(label=1, parse=TEXT)), {0: 1.0})
         assert same(decode.posted(body(label=1, parse=TEXT)), {0: 1.0})
@@ -74,8 +74,8 @@ def test_features_may_be_left_out():
     assert NESTED.event(body(label=1, parse=TEXT, features=None)) == Reject("malformed")
 
 
-def test_a_model_of_trees_alone_looks_at_nothing_else():
-    """In the log, where other readers' features may be; a caller is told."""
+def test_a_model_of_trees_alone_ignores_features_in_the_log():
+    """The log may have features for other readers; in a request they are refused."""
     given = {"features": {"amount": [[]]}, "parse": TEXT}
     assert same(ONLY.event(body(label=1, **given)), {0: 1.0})
     assert ONLY.posted(body(label=1, features={"amount": 2}, parse=TEXT)) == Reject(
@@ -84,7 +84,7 @@ def test_a_model_of_trees_alone_looks_at_nothing_else():
     assert ONLY.instance(body(features={"amount": 2}, parse=TEXT)) == Reject("unknown_feature")
 
 
-def test_without_trees_the_field_is_an_unknown_one():
+def test_without_trees_the_tree_field_is_unknown():
     given = {"features": {"amount": 2}, "tree": "((", "parse": 7}
     assert PLAIN.event(body(label=1, **given)) == Event([0, 1], [1.0, 2.0], "1", 1.0)
     assert PLAIN.posted(body(label=1, **given)) == Reject("unknown_field")
@@ -107,7 +107,7 @@ def test_without_trees_the_field_is_an_unknown_one():
         ({"parse": "(" * 300}, 6),
     ],
 )
-def test_no_tree_is_a_reject_with_the_character(given, character):
+def test_an_invalid_tree_is_rejected_with_its_character(given, character):
     wanted = Reject("tree", character=character)
     for decode in (NESTED, ONLY):
         assert decode.event(body(features={}, label=1, **given)) == wanted
@@ -119,7 +119,7 @@ def test_no_tree_is_a_reject_with_the_character(given, character):
     assert found == strict._replace(place=1)
 
 
-def test_a_text_longer_than_its_nodes_can_want_is_not_read():
+def test_a_tree_text_too_long_for_its_nodes_is_not_parsed():
     decode = Decoder(Features(bits=0, tree="parse"), Label(), Limits(max_nodes=3))
     fits, longer = (f"(S {'x' * (CHARACTERS_PER_NODE * 3 - 4 + more)})" for more in (0, 1))
     assert decode.instance(body(parse=fits)).tree is not None
@@ -129,7 +129,7 @@ def test_a_text_longer_than_its_nodes_can_want_is_not_read():
         )
 
 
-def test_the_message_tells_the_character_and_nothing_of_the_tree():
+def test_the_message_names_the_character_but_nothing_of_the_tree():
     assert Reject("tree").message == REASONS["tree"]
     assert Reject("tree", character=7).message == f"{REASONS['tree']}; it is wrong at character 7"
     assert (
@@ -137,7 +137,7 @@ def test_the_message_tells_the_character_and_nothing_of_the_tree():
     )
 
 
-def test_the_limit_of_nodes_to_the_last():
+def test_the_limit_of_nodes_is_exact():
     six, seven = ("(A " * n + "x" + ")" * n for n in (6, 7))
     assert same(NESTED.event(body(label=1, parse=six)), {0: 1.0}, six)
     assert NESTED.event(body(label=1, parse=seven)) == Reject("tree", character=18)
@@ -149,7 +149,7 @@ def test_the_limit_of_nodes_to_the_last():
     st.one_of(st.text(), st.text("() \nab\u00e9\U0001f333", max_size=60), st.none(), st.integers())
 )
 @example(TEXT)
-def test_no_text_brings_it_down(text):
+def test_no_tree_text_crashes_the_decoder(text):
     for decode in (NESTED, FLAT, ONLY):
         for found in (decode.event(body(label=1, parse=text)), decode.instance(body(parse=text))):
             if isinstance(found, Reject):
@@ -160,7 +160,7 @@ def test_no_text_brings_it_down(text):
                 assert found.tree.productions.size <= 6
 
 
-def test_a_batch_has_one_tree_per_row_or_none_at_all():
+def test_a_batch_has_one_tree_per_row_or_no_trees():
     texts = [TEXT, "(A b)", "(A (B c))"]
     X = batch([NESTED.event(body(label=1, parse=text)) for text in texts]).validate(
         NESTED.slots.dim
@@ -172,7 +172,7 @@ def test_a_batch_has_one_tree_per_row_or_none_at_all():
     assert batch([]).trees is NO_TREES
 
 
-# Settings, and what fits together.
+# Settings that fit together.
 
 
 TREES = Features(bits=0, tree="parse")
@@ -209,7 +209,7 @@ OVR = {"kind": "one_vs_rest", "max_classes": 64, "base": "k-perceptron:kernel=tr
         (Features(tree="t"), Label(field="t"), "k-perceptron:kernel=tree", "both 't'"),
     ],
 )
-def test_who_does_not_fit_is_refused_at_construction(features, label, learner, words):
+def test_a_learner_that_does_not_fit_the_features_is_refused(features, label, learner, words):
     with pytest.raises(ValueError, match=words):
         Model(make(learner), features, label, Decoder(features, label, Limits()))
 
@@ -225,12 +225,12 @@ def test_who_does_not_fit_is_refused_at_construction(features, label, learner, w
         {"bits": 0},
     ],
 )
-def test_settings_that_cannot_be(wrong):
+def test_impossible_tree_settings_are_refused(wrong):
     with pytest.raises(ValueError, match=r"tree|bits"):
         Features(**wrong)
 
 
-def test_checkpoints_from_before_there_were_trees_still_fit():
+def test_checkpoints_from_before_trees_still_fit():
     features = Features(columns=("a",), bits=2)
     now = model(features, "pa1")
     snapshot = now.snapshot(BEGINNING, Lineage(), whole=True)
@@ -244,16 +244,16 @@ def test_checkpoints_from_before_there_were_trees_still_fit():
         with_trees.check(snapshot._replace(model=older))
 
 
-def learned(texts, limits=Limits()):  # noqa: B008  # frozen
+def learn_texts(texts, limits=Limits()):  # noqa: B008  # frozen
     made = model(limits=limits)
     decode = Decoder(Features(bits=0, tree="parse"), Label(), limits)
     made.learn([decode.event(body(label=n % 2, parse=text)) for n, text in enumerate(texts)])
     return made
 
 
-def test_other_trees_teach_other_things_and_a_checkpoint_holds_them():
+def test_a_model_of_trees_learns_and_is_restored_from_a_checkpoint():
     texts = [f"(S (A {'xy'[n % 2]}) (B {n % 3}))" for n in range(30)]
-    made = learned(texts)
+    made = learn_texts(texts)
     assert made.updates() > 0
     snapshot = made.snapshot(BEGINNING, Lineage(), whole=True)
     again = model()
@@ -273,7 +273,7 @@ TREES = {
 }
 
 
-def test_predictions_of_trees():
+def test_trees_are_predicted_over_http():
     asked = Client(**TREES)
     assert asked.post("/predict", {"features": {"amount": 1}, "parse": TEXT}).status_code == 200
     assert asked.post("/predict/batch", {"instances": [{"parse": TEXT}] * 2}).status_code == 200
@@ -282,7 +282,7 @@ def test_predictions_of_trees():
     assert asked.post("/v2/models/m/infer", {"inputs": [tensor]}).status_code == 200
 
 
-def test_a_wrong_tree_is_told_by_its_character_alone():
+def test_a_wrong_tree_is_refused_with_its_character_alone():
     asked = Client(**TREES)
     wrong = f"{TEXT} {CANARY}"
     reply = asked.post("/predict", {"parse": wrong})
@@ -300,7 +300,7 @@ def test_a_wrong_tree_is_told_by_its_character_alone():
     )
 
 
-def test_columns_as_a_tensor_have_no_place_for_a_tree():
+def test_a_tensor_of_columns_is_refused_by_a_model_of_trees():
     asked = Client(**TREES)
     assert [one["name"] for one in asked.get("/v2/models/m").json()["inputs"]] == ["instances"]
     tensor = {"name": "features", "datatype": "FP64", "shape": [1, 1], "data": [1.0]}
@@ -313,7 +313,7 @@ def test_columns_as_a_tensor_have_no_place_for_a_tree():
     ]
 
 
-def test_a_posted_tree_goes_into_the_log_as_it_is(make_client, log):
+def test_a_posted_tree_is_appended_unchanged(make_client, log):
     asked = make_client(**TREES)
     data = body(parse=TEXT, label="fraud")
     assert asked.ask("POST", "/events", data).status_code == 202
@@ -322,7 +322,7 @@ def test_a_posted_tree_goes_into_the_log_as_it_is(make_client, log):
     assert log.values == [data]
 
 
-def test_the_document_tells_of_the_tree():
+def test_the_openapi_document_declares_the_tree():
     for features in (TREES["features"], TREES["features"] | {"flat": True}):
         shapes = (
             Client(**TREES | {"features": features})

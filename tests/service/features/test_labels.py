@@ -1,4 +1,4 @@
-"""Labels to numbers and back."""
+"""Labels are mapped to numbers and back."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,11 +29,11 @@ some = examples(100)
         ("True", None),
     ],
 )
-def test_the_sign_decides_unless_told(label, number):
+def test_the_sign_decides_without_a_positive_label(label, number):
     assert Labels(Label()).number(label) == number
 
 
-def test_a_named_positive_against_the_rest():
+def test_a_named_positive_label_has_all_others_as_negative():
     labels = Labels(Label(positive="fraud"))
     assert [labels.number(label) for label in ("fraud", "fine", "1", "Fraud")] == [
         1.0,
@@ -44,7 +44,7 @@ def test_a_named_positive_against_the_rest():
     assert (labels.label(1), labels.label(-1)) == ("fraud", "not fraud")
 
 
-def test_a_named_positive_against_a_named_negative():
+def test_with_two_named_labels_others_are_refused():
     labels = Labels(Label(positive="fraud", negative="fine"))
     assert [labels.number(label) for label in ("fraud", "fine", "odd")] == [1.0, -1.0, None]
     assert (labels.label(1), labels.label(-1)) == ("fraud", "fine")
@@ -75,13 +75,13 @@ def test_one_class_too_many_is_refused_and_changes_nothing():
     assert labels.names == ["a", "b"]
 
 
-def test_no_class_yet():
+def test_before_the_first_class_there_is_no_label():
     assert Labels(Label(classes="grow")).label(-1) is None
 
 
 @some
 @given(st.lists(st.text(max_size=3)), st.lists(st.text(max_size=3)))
-def test_a_list_taken_up_goes_on_as_if_never_put_down(before, after):
+def test_a_restored_list_continues_with_the_same_numbers(before, after):
     settings = Label(classes="grow", max_classes=5)
     straight = Labels(settings)
     for label in before:
@@ -91,7 +91,7 @@ def test_a_list_taken_up_goes_on_as_if_never_put_down(before, after):
     assert resumed.names == straight.names
 
 
-def test_taking_a_list_up_copies_it():
+def test_a_restored_list_is_copied():
     names = ["a"]
     Labels(Label(classes="grow"), names).number("b")
     assert names == ["a"]
@@ -101,5 +101,5 @@ def test_taking_a_list_up_copies_it():
     ("value", "label"),
     [(True, "true"), (False, "false"), (1, "1"), (1.0, "1"), (-0.0, "0"), (0.5, "0.5"), ("1", "1")],
 )
-def test_one_spelling_per_label(value, label):
+def test_each_label_has_one_spelling(value, label):
     assert canonical_label(value) == label

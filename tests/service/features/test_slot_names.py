@@ -1,5 +1,5 @@
-"""The names of slots: a pure function of the log, whatever happens to the process, and no request
-adds to them.
+"""The names of slots are a pure function of the log, whatever happens to the process; requests add
+no names.
 """
 
 import json
@@ -41,7 +41,7 @@ def record(label="x", **features) -> bytes:
 
 
 class World:
-    """A learner and its store: a chain of snapshots per generation, and where in the log each was
+    """A learner and its store: a chain of snapshots, and the position in the log at which each was
     taken.
     """
 
@@ -66,11 +66,11 @@ class World:
         if fails:
             self.model.put_back(taken)
             return
-        read = decode(written(taken))
+        read = decode(encode_all(taken))
         self.saved.append((self.place, read if read.whole else merge(self.saved[-1][1], read)))
 
     def go_back(self, generation):
-        """A crash or a rollback: whatever was learned since is learned again."""
+        """Crash or roll back: events learned since that generation are learned again."""
         if not self.saved:
             self.model.reset()
             self.place = 0
@@ -87,13 +87,13 @@ class World:
 
     @property
     def bytes(self):
-        """All that the model is; looked at, not saved."""
+        """The whole model as bytes, without saving it."""
         taken = self.model.snapshot(BEGINNING, Lineage(), whole=True)
         self.model.put_back(taken)
-        return written(taken)
+        return encode_all(taken)
 
 
-def written(snapshot: Snapshot) -> bytes:
+def encode_all(snapshot: Snapshot) -> bytes:
     return b"".join(encode(snapshot).buffers)
 
 
@@ -128,7 +128,7 @@ STEPS = st.lists(
     steps=STEPS,
     most=st.sampled_from([3, MOST, 1000]),
 )
-def test_whatever_happens_the_names_are_those_of_the_log(log, steps, most):
+def test_names_depend_only_on_the_log(log, steps, most):
     straight, world = World(most), World(most)
     straight.learn(*log)
     remembered = learners.hashing.REMEMBERED
@@ -158,7 +158,7 @@ def names(world) -> bytes:
     return decode(world.bytes).arrays[NAMES].tobytes()
 
 
-def kept(world) -> dict[int, list[str]]:
+def kept_names(world) -> dict[int, list[str]]:
     return {
         slot: found
         for slot in range(world.decoder.slots.dim)
@@ -166,22 +166,22 @@ def kept(world) -> dict[int, list[str]]:
     }
 
 
-def test_names_are_what_is_hashed_and_the_first_other_one_is_a_collision():
+def test_a_slot_keeps_its_name_and_the_first_collision():
     world = World(most=1000, features=Features(columns=("amount",), text=("note",), bits=1))
     world.learn(record(amount=1, note="odd one", kind="k", big=True, n=3, tags=["t"]))
     told = ["note=odd", "note=one", "kind=k", "big=true", "n", "tags=t"]
-    found = kept(world)
+    found = kept_names(world)
     assert (found.pop(0), found.pop(1)) == (["bias"], ["amount"])
     for slot, pair in found.items():
         assert pair == [name for name in told if world.decoder.slots.compute_slot(name) == slot][:2]
     assert [len(pair) for pair in found.values()] == [2, 2]
-    before = kept(world)
+    before = kept_names(world)
     world.learn(b"", record(note="another third"), record(amount=1, note="odd"))
-    assert kept(world) == before
+    assert kept_names(world) == before
     assert world.model.names.complete
 
 
-def test_a_rejected_event_leaves_no_name_and_hides_none():
+def test_a_rejected_event_neither_adds_nor_hides_a_name():
     world, straight = World(), World()
     rejected = [
         record(kind="met", other=[1]),
@@ -189,26 +189,26 @@ def test_a_rejected_event_leaves_no_name_and_hides_none():
         b'{"features": {"kind": "met"}}',
     ]
     assert all(isinstance(world.decoder.event(data), Reject) for data in rejected)
-    assert kept(world).keys() == {0, 1}
+    assert kept_names(world).keys() == {0, 1}
     for one in (world, straight):
         one.learn(record(kind="met"))
     assert names(world) == names(straight) != b""
 
 
-def test_a_known_name_is_not_told_of_again(monkeypatch):
+def test_a_known_name_is_not_committed_again(monkeypatch):
     world = World()
     world.learn(record(kind="k", note="some words"))
     monkeypatch.setattr(SlotNames, "commit", lambda *_, **__: pytest.fail("nothing is new"))
     world.learn(record(), record(kind="k", note="words some"))
 
 
-def test_beyond_the_room_nothing_is_kept_and_that_is_told():
+def test_names_beyond_the_room_are_left_out_and_reported():
     world = World(most=2)
     world.learn(record(a=1))
     assert world.model.names.complete
     world.learn(record(), record(kind="b"), record(kind="c"), record(kind="d"))
     assert not world.model.names.complete
-    found = sum(len(pair) for slot, pair in kept(world).items() if slot > 1)
+    found = sum(len(pair) for slot, pair in kept_names(world).items() if slot > 1)
     assert found == 2
     assert names(world).count(b"\n") == 3
     other = World(most=2)
@@ -217,7 +217,7 @@ def test_beyond_the_room_nothing_is_kept_and_that_is_told():
     assert names(other) == names(world)
 
 
-def test_the_text_is_bounded_too(monkeypatch):
+def test_the_total_length_of_names_is_bounded(monkeypatch):
     monkeypatch.setattr(service.features.slot_names, "LONGEST", 100)
     world = World(most=1000)
     world.learn(record(kind="k" * 20), record(kind="l" * 200), record(kind="s"))
@@ -242,13 +242,13 @@ def test_a_delta_has_only_the_new_names():
 
 
 @pytest.mark.parametrize(("then", "now"), [(0, MOST), (MOST, 0)])
-def test_a_checkpoint_from_before_or_after_names_restores_and_the_next_is_whole(then, now):
+def test_a_checkpoint_with_another_setting_of_names_is_restored(then, now):
     before, after = World(then), World(now)
     before.learn(record(kind="k"))
     after.learn(record(kind="another"))
     after.save(whole=True)
     after.model.restore(decode(before.bytes))
-    assert kept(after).keys() == {0, 1}
+    assert kept_names(after).keys() == {0, 1}
     assert not after.model.names.complete
     following = after.model.snapshot(BEGINNING, Lineage(), whole=False)
     assert following.whole
@@ -256,7 +256,7 @@ def test_a_checkpoint_from_before_or_after_names_restores_and_the_next_is_whole(
     assert not after.model.snapshot(BEGINNING, Lineage(), whole=False).whole
 
 
-def test_a_fresh_model_restored_from_before_any_event_has_left_out_nothing():
+def test_a_fresh_model_restored_without_names_is_complete():
     world = World()
     world.model.restore(decode(World(most=0).bytes))
     assert world.model.names.complete
@@ -265,16 +265,16 @@ def test_a_fresh_model_restored_from_before_any_event_has_left_out_nothing():
 def test_a_model_of_columns_alone_needs_no_names():
     world = World(most=0, features=Features(columns=("a", "b"), bits=0))
     assert world.model.names.complete
-    assert kept(world) == {0: ["bias"], 1: ["a"], 2: ["b"]}
+    assert kept_names(world) == {0: ["bias"], 1: ["a"], 2: ["b"]}
 
 
-def test_with_less_room_than_the_checkpoint_has_all_of_it_stays():
+def test_a_restore_into_less_room_keeps_all_names():
     large, small = World(most=1000), World(most=1)
     large.learn(record(a=1, b=2, c=3))
     small.model.restore(decode(large.bytes))
     assert names(small) == names(large)
     small.learn(record(new="name"))
-    assert kept(small).keys() == kept(large).keys()
+    assert kept_names(small).keys() == kept_names(large).keys()
 
 
 SLOTS_OF = SlotTable(FEATURES.columns, FEATURES.bits, bias=True).compute_slot
@@ -332,7 +332,7 @@ def test_a_delta_of_another_past_is_refused():
         merge(decode(without.bytes), delta)
 
 
-def test_whoever_follows_reads_only_the_new(monkeypatch):
+def test_a_replica_computes_only_the_slots_of_new_names(monkeypatch):
     wide = FEATURES.model_copy(update={"bits": 12})
     world, replica = World(most=1000, features=wide), World(most=1000, features=wide)
     world.learn(*(record(kind=f"k{n}") for n in range(20)))
@@ -340,13 +340,13 @@ def test_whoever_follows_reads_only_the_new(monkeypatch):
     world.learn(record(fresh=1))
     computed, original = [], SlotTable.compute_slot
 
-    def counted(table, name):
+    def count_and_compute(table, name):
         computed.append(name)
         return original(table, name)
 
-    monkeypatch.setattr(SlotTable, "compute_slot", counted)
+    monkeypatch.setattr(SlotTable, "compute_slot", count_and_compute)
     replica.model.restore(decode(world.bytes))
     assert computed == ["fresh"]
-    assert kept(replica) == kept(world)
+    assert kept_names(replica) == kept_names(world)
     replica.model.restore(decode(World(most=1000, features=wide).bytes))
-    assert kept(replica).keys() == {0, 1}
+    assert kept_names(replica).keys() == {0, 1}

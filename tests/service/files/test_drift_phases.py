@@ -1,5 +1,5 @@
-"""Four-phase drift: the paper's chances, each row at most once, and one stream of two labels from
-any kind of file.
+"""Four-phase drift: the paper's probabilities, each row at most once, and one stream of two labels
+from every kind of file.
 """
 
 import gzip
@@ -17,10 +17,11 @@ from service.files.drift_phases import draws, order_of, sections_of
 from service.sources.file import FileSource
 from tests.examples import examples
 from tests.looped import looped
-from tests.service.cli.command_line import asked, check_refused
+from tests.service.cli.command_line import check_refused, run_command
 
 P1, P2, N1, N2 = range(4)
-# Chances at the beginning and end of each phase, read from the paper's text and not from the code.
+# Probabilities at the beginning and end of each phase, taken from the paper's text, not from the
+# code.
 PAPER = [
     {P1: (0.7, 0.5), N1: (0.3, 0.5)},
     {P1: (0.5, 0.3), P2: (0.0, 0.2), N1: (0.5, 0.5)},
@@ -31,30 +32,30 @@ seeds = st.integers(0, 2**32)
 whenever = examples(60)
 
 
-def drawn(each, seed):
+def draw_phases(each, seed):
     return draws(each, np.random.default_rng(seed)).reshape(4, each)
 
 
 @whenever
 @given(st.integers(1, 400), seeds)
-def test_a_class_comes_only_where_it_has_a_chance(each, seed):
-    for phase, chances in zip(drawn(each, seed), PAPER, strict=True):
+def test_a_class_occurs_only_in_phases_where_its_probability_is_not_0(each, seed):
+    for phase, chances in zip(draw_phases(each, seed), PAPER, strict=True):
         assert set(phase.tolist()) <= chances.keys()
 
 
 @whenever
 @given(st.integers(2, 400), seeds)
-def test_a_chance_that_is_0_at_an_end_is_none(each, seed):
-    phases = drawn(each, seed)
+def test_a_probability_of_0_at_an_end_excludes_the_class_there(each, seed):
+    phases = draw_phases(each, seed)
     assert phases[1, 0] != P2
     assert phases[2, -1] != N1
 
 
 @looped("phase", range(4))
-def test_frequencies_are_the_papers(phase):
-    """Every tenth of a phase over 200 draws, within five deviations of its binomial."""
+def test_frequencies_match_those_of_the_paper(phase):
+    """Every tenth of a phase, over 200 draws, is within five deviations of its binomial."""
     each, many = 100, 200
-    found = np.array([drawn(each, seed)[phase] for seed in range(many)])
+    found = np.array([draw_phases(each, seed)[phase] for seed in range(many)])
     along = np.arange(each) / (each - 1)
     for place in range(4):
         first, last = PAPER[phase].get(place, (0.0, 0.0))
@@ -66,16 +67,16 @@ def test_frequencies_are_the_papers(phase):
             assert abs(counted - many * p.sum()) <= 5 * deviation
 
 
-def test_over_all_phases_each_class_is_as_frequent_as_a_phase_is_long():
+def test_over_all_phases_each_class_fills_one_phase():
     counts = np.mean(
-        [np.bincount(drawn(500, seed).ravel(), minlength=4) for seed in range(100)], axis=0
+        [np.bincount(draw_phases(500, seed).ravel(), minlength=4) for seed in range(100)], axis=0
     )
     assert counts == pytest.approx([500] * 4, abs=5 * np.sqrt(500 / 2 / 100))
 
 
 @whenever
 @given(st.integers(1, 60), seeds)
-def test_rows_are_of_the_class_that_was_drawn_and_come_once(each, seed):
+def test_each_row_has_the_drawn_class_and_occurs_once(each, seed):
     generator = np.random.default_rng(seed)
     classes = draws(each, generator)
     of_row = np.random.default_rng(0).permutation(np.repeat(np.arange(4), 4 * each))
@@ -84,7 +85,7 @@ def test_rows_are_of_the_class_that_was_drawn_and_come_once(each, seed):
     assert np.unique(order).size == order.size == 4 * each
 
 
-def test_sections_are_the_phases():
+def test_sections_end_where_the_phases_end():
     assert sections_of(np.arange(40)) == [
         (10, "phase 1: P1, N1"),
         (20, "phase 2: P1, P2, N1"),
@@ -98,8 +99,8 @@ KINDS = ["csv", "jsonl", "svm"]
 FOUR = {"csv": "ham,eggs,tea,jam", "jsonl": "ham,eggs,tea,jam", "svm": "1,2,3,4.0"}
 
 
-def written(folder, kind):
-    """Rows of five classes in turn; `size` is the row's number, so that each can be told."""
+def write_rows(folder, kind):
+    """Write rows of five classes in turn; `size` is the row's number, which identifies it."""
     path = folder / f"d.{kind}.gz"
     names = ["ham", "eggs", "tea", "jam", "none"]
     lines = {
@@ -113,8 +114,10 @@ def written(folder, kind):
 
 
 @looped("kind", KINDS)
-def test_every_kind_of_file_gives_the_rows_and_two_labels(tmp_path, kind):
-    file, label, order = build_phases(scan(written(tmp_path, kind)), FOUR[kind], limit=400, seed=3)
+def test_every_kind_of_file_gives_the_same_rows_and_two_labels(tmp_path, kind):
+    file, label, order = build_phases(
+        scan(write_rows(tmp_path, kind)), FOUR[kind], limit=400, seed=3
+    )
     source = FileSource(file, order=order)
     values = [json.loads(record.value) for record in source.poll(0.0, 1000)]
     sizes = [next(iter(value["features"].values())) for value in values]
@@ -130,7 +133,7 @@ def test_every_kind_of_file_gives_the_rows_and_two_labels(tmp_path, kind):
     }
 
 
-def test_everything_beside_the_label_keeps_its_bytes(tmp_path):
+def test_only_the_bytes_of_the_label_change(tmp_path):
     path = tmp_path / "d.jsonl"
     path.write_text(
         "".join(
@@ -145,8 +148,8 @@ def test_everything_beside_the_label_keeps_its_bytes(tmp_path):
     }
 
 
-def test_a_place_in_the_order_is_found_again(tmp_path):
-    file, _, order = build_phases(scan(written(tmp_path, "csv")), FOUR["csv"], limit=400, seed=3)
+def test_reading_resumes_at_a_bookmark_in_the_order(tmp_path):
+    file, _, order = build_phases(scan(write_rows(tmp_path, "csv")), FOUR["csv"], limit=400, seed=3)
     one, other = FileSource(file, order=order), FileSource(file, order=order)
     one.poll(0.0, 150)
     other.seek(one.bookmark())
@@ -155,23 +158,23 @@ def test_a_place_in_the_order_is_found_again(tmp_path):
 
 
 def test_without_a_limit_a_phase_has_four_fifths_of_the_rarest_class(tmp_path):
-    path = written(tmp_path, "jsonl")
+    path = write_rows(tmp_path, "jsonl")
     assert build_phases(scan(path), FOUR["jsonl"], limit=None, seed=0)[2].size == 4 * 160
     assert build_phases(scan(path), FOUR["jsonl"], limit=403, seed=0)[2].size == 400
 
 
-def replayed(capsys, *arguments):
-    status, out, err = asked(capsys, "replay", *arguments, "--json")
+def replay(capsys, *arguments):
+    status, out, err = run_command(capsys, "replay", *arguments, "--json")
     assert (status, err) == (0, "")
     return json.loads(out)
 
 
 @looped("kind", KINDS)
-def test_a_seed_is_a_stream(tmp_path, capsys, kind):
-    path = written(tmp_path, kind)
+def test_each_seed_gives_one_stream(tmp_path, capsys, kind):
+    path = write_rows(tmp_path, kind)
     line = (path, "--phases", FOUR[kind], "--limit", "400")
     first, same, other, none = (
-        replayed(capsys, *line, *seed)
+        replay(capsys, *line, *seed)
         for seed in [("--shuffle", "0"), ("--shuffle", "0"), ("--shuffle", "1"), ()]
     )
     assert first["events"] == 400
@@ -210,27 +213,27 @@ WRONG = {
 
 
 @looped("line", WRONG.values(), ids=WRONG)
-def test_what_cannot_be_phases_is_one_line(tmp_path, capsys, line):
+def test_impossible_phases_are_refused_in_one_line(tmp_path, capsys, line):
     arguments, *words = line
-    check_refused(asked(capsys, "replay", written(tmp_path, "csv"), *arguments), *words)
+    check_refused(run_command(capsys, "replay", write_rows(tmp_path, "csv"), *arguments), *words)
 
 
-def test_what_the_hint_says_works(tmp_path, capsys):
-    path = written(tmp_path, "csv")
-    assert replayed(capsys, path, "--phases", FOUR["csv"], "--limit", "640")["events"] == 640
+def test_the_limit_that_the_hint_names_works(tmp_path, capsys):
+    path = write_rows(tmp_path, "csv")
+    assert replay(capsys, path, "--phases", FOUR["csv"], "--limit", "640")["events"] == 640
 
 
 NEWS = "rec.sport.baseball,rec.sport.hockey,rec.autos,rec.motorcycles"
 
 
-def test_the_papers_streams_can_be_had(data, capsys):
-    """800 articles a phase, and 500 digits."""
+def test_the_streams_of_the_paper_can_be_replayed(data, capsys):
+    """They have 800 articles per phase, and 500 digits."""
     news = data / "20news_19997_comp_rec.jsonl.gz"
-    run = replayed(
+    run = replay(
         capsys, news, "--text", "text", "--phases", NEWS, "--limit", "3200", "--shuffle", "0"
     )
     assert (run["events"], run["rejects"]) == (3200, 0)
-    run = replayed(
+    run = replay(
         capsys,
         data / "usps_train.csv.gz",
         "--phases",

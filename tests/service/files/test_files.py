@@ -1,4 +1,6 @@
-"""Files become events: numbers exact, formats recognised, the real files as their manifest says."""
+"""Files become events: numbers stay exact, formats are recognised, and the real files match their
+manifest.
+"""
 
 import csv
 import gzip
@@ -32,11 +34,11 @@ def write(tmp_path):
     return write
 
 
-def made(path: Path, **options: object) -> list[dict]:
+def read_events(path: Path, **options: object) -> list[dict]:
     return [json.loads(event) for event in events(scan(path, **options))]
 
 
-# Numbers and words come back as they were.
+# Numbers and words are kept unchanged.
 
 
 @given(st.lists(st.dictionaries(st.integers(1, 40), NUMBER, max_size=8), min_size=1).filter(any))
@@ -52,7 +54,7 @@ def test_svmlight_rows_keep_their_numbers(matrix):
         wanted = [
             {"features": {str(i): float(v) for i, v in row.items()}, "label": 1} for row in matrix
         ]
-        assert made(path) == wanted
+        assert read_events(path) == wanted
 
 
 @given(
@@ -67,7 +69,7 @@ def test_csv_rows_keep_their_numbers_and_words(table):
             csv.writer(stream).writerows([("n", 'a "word", or two', "maybe", "label"), *table])
         file = scan(path)
         assert (file.columns, file.words) == (("n", "maybe"), ('a "word", or two',))
-        for (n, word, maybe, label), event in zip(table, made(path), strict=True):
+        for (n, word, maybe, label), event in zip(table, read_events(path), strict=True):
             present = {} if maybe in {"", "?"} else {"maybe": float(maybe)}
             assert event == {
                 "features": {"n": float(n), 'a "word", or two': word, **present},
@@ -76,7 +78,7 @@ def test_csv_rows_keep_their_numbers_and_words(table):
 
 
 @given(st.integers(1, 40), st.integers(1, 7))
-def test_the_cut_into_chunks_changes_nothing(count, size):
+def test_any_cut_into_chunks_gives_the_same_events(count, size):
     with TemporaryDirectory() as folder:
         path = Path(folder, "x.csv")
         body = (f'{i},w{i % 3},"say ""{i}""\n",{"ab"[i % 2]}\n' for i in range(count))
@@ -87,7 +89,7 @@ def test_the_cut_into_chunks_changes_nothing(count, size):
         assert [event for piece in pieces for event in piece] == list(events(file))
 
 
-def test_digits_stay_as_they_are(write):
+def test_the_digits_of_numbers_are_kept(write):
     assert list(events(scan(write("x.csv", "a,b,label\n0.10,7,1\n")))) == [
         b'{"features":{"a":0.10,"b":7},"label":1}'
     ]
@@ -115,7 +117,7 @@ def test_digits_stay_as_they_are(write):
         ("x.data", '\n{"a": 1}\n', "jsonl"),
     ],
 )
-def test_the_name_or_the_first_line_tells_the_format(write, name, content, form):
+def test_the_format_follows_from_the_name_or_the_first_line(write, name, content, form):
     assert format_of(write(name, content)) == form
 
 
@@ -128,30 +130,30 @@ def test_the_name_or_the_first_line_tells_the_format(write, name, content, form)
     ],
 )
 def test_gzip_is_known_by_its_content(write, name, content):
-    plain = made(write(name, content))
-    assert made(write(f"packed.{name}", gzip.compress(content))) == plain
-    assert made(write(f"{name}.gz", content)) == plain
+    plain = read_events(write(name, content))
+    assert read_events(write(f"packed.{name}", gzip.compress(content))) == plain
+    assert read_events(write(f"{name}.gz", content)) == plain
     assert len(plain) == 2
 
 
-def test_a_byte_order_mark_and_windows_line_ends_are_no_data(write):
-    assert made(write("x.csv", b"\xef\xbb\xbfa,label\r\n1,1\r\n\r\n")) == [
+def test_a_byte_order_mark_and_windows_line_ends_are_ignored(write):
+    assert read_events(write("x.csv", b"\xef\xbb\xbfa,label\r\n1,1\r\n\r\n")) == [
         {"features": {"a": 1}, "label": 1}
     ]
     line = b'{"features": {"a": 1}, "label": 1}'
     assert list(events(scan(write("x.jsonl", b"\xef\xbb\xbf" + line + b"\r\n")))) == [line]
 
 
-def test_svmlight_remarks_and_queries_are_left_out(write):
+def test_svmlight_comments_and_queries_are_left_out(write):
     path = write("x.svm", "# head\n\n+1 qid:4 1:.5  3:1.\t# tail 9:9\n-1\n")
     wanted = [{"features": {"1": 0.5, "3": 1}, "label": 1}, {"features": {}, "label": -1}]
-    assert made(path) == wanted
+    assert read_events(path) == wanted
 
 
 # CSV columns.
 
 
-def test_csv_words_text_and_dropped_columns(write):
+def test_csv_columns_become_numbers_words_or_text_or_are_dropped(write):
     path = write("x.csv", "id,n,code,note,y\n1,2,7,8,spam\n2,?,x,,ham\n")
     file = scan(path, label="y", text=["note"], drop=["id"])
     assert (file.columns, file.words, file.text, file.hashed) == (
@@ -160,27 +162,30 @@ def test_csv_words_text_and_dropped_columns(write):
         ("note",),
         True,
     )
-    assert made(path, label="y", text=["note"], drop=["id"]) == [
+    assert read_events(path, label="y", text=["note"], drop=["id"]) == [
         {"features": {"n": 2, "code": "7", "note": "8"}, "y": "spam"},
         {"features": {"code": "x"}, "y": "ham"},
     ]
 
 
-def test_a_quoted_cell_may_hold_lines(write):
+def test_a_quoted_cell_may_span_lines(write):
     path = write("x.csv", 'a,note,label\n1,"two\nlines, ""quoted""",1\n2,x,-1\n')
-    assert [event["features"]["note"] for event in made(path)] == ['two\nlines, "quoted"', "x"]
+    assert [event["features"]["note"] for event in read_events(path)] == [
+        'two\nlines, "quoted"',
+        "x",
+    ]
 
 
-def test_labels_in_csv_are_numbers_truths_or_words_and_may_be_absent(write):
+def test_csv_labels_are_numbers_booleans_words_or_absent(write):
     path = write("x.csv", "a,label\n1,+1\n1,01.0\n1,True\n1,?\n1,nan\n1,1_0\n")
-    labels = [event.get("label") for event in made(path)]
+    labels = [event.get("label") for event in read_events(path)]
     assert labels == [1, 1, True, None, "nan", "1_0"]
     assert scan(path).labels == ("1", "true", "nan", "1_0")
 
 
 def test_nan_among_words_is_a_word(write):
     path = write("x.csv", "a,label\nnan,1\nx,-1\n")
-    assert [event["features"] for event in made(path)] == [{"a": "nan"}, {"a": "x"}]
+    assert [event["features"] for event in read_events(path)] == [{"a": "nan"}, {"a": "x"}]
 
 
 # JSON lines.
@@ -219,41 +224,41 @@ def test_flat_objects_become_events(write):
         "ts": 5,
         "weight": 2,
     }
-    assert made(path, text=["b"], label="split")[0]["features"] == {"b": [1, "x"]}
-    assert made(path, drop=["b"])[0]["features"] == {"a": 0.1}
+    assert read_events(path, text=["b"], label="split")[0]["features"] == {"b": [1, "x"]}
+    assert read_events(path, drop=["b"])[0]["features"] == {"a": 0.1}
 
 
 def test_a_features_field_that_is_no_object_is_a_feature(write):
-    assert made(write("x.jsonl", '{"features": 3, "label": 1}')) == [
+    assert read_events(write("x.jsonl", '{"features": 3, "label": 1}')) == [
         {"features": {"features": 3}, "label": 1}
     ]
 
 
-# The real files, against their manifest.
+# The real files match their manifest.
 
 
 def classes(path: Path) -> Counter:
-    return Counter(event["label"] for event in made(path))
+    return Counter(event["label"] for event in read_events(path))
 
 
 @pytest.mark.data
-def test_heart(data):
+def test_the_heart_file_matches_its_manifest(data):
     file = scan(data / "bollegala" / "heart.train.svm.gz")
     assert (file.rows, len(file.columns), file.labels) == (216, 13, ("1", "-1"))
 
 
 @pytest.mark.data
-def test_adult(data):
+def test_the_adult_file_matches_its_manifest(data):
     path = data / "adult_raw_train.csv.gz"
     file = scan(path)
     assert (file.rows, len(file.columns), len(file.words)) == (32561, 6, 8)
     assert classes(path) == {"<=50K": 24720, ">50K": 7841}
-    complete = sum(len(event["features"]) == 14 for event in made(path))
+    complete = sum(len(event["features"]) == 14 for event in read_events(path))
     assert complete == 30162
 
 
 @pytest.mark.data
-def test_enron(data):
+def test_the_enron_file_matches_its_manifest(data):
     path = data / "enron_spam_1.jsonl.gz"
     file = scan(path, text=["text"])
     assert (file.rows, file.labels, file.hashed) == (5172, ("ham", "spam"), True)

@@ -1,4 +1,4 @@
-"""A wrong data file is refused with its line, in one line."""
+"""A wrong data file is refused in one line that names the wrong line."""
 
 import gzip
 from pathlib import Path
@@ -83,7 +83,7 @@ def test_options_that_fit_no_column_are_refused(write, name, content, options, m
         scan(write(name, content), **options)
 
 
-def test_no_file_and_a_folder_are_refused(tmp_path):
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
     for path in (tmp_path / "none.csv", tmp_path):
         with pytest.raises(SettingsError):
             scan(path)

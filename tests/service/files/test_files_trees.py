@@ -1,5 +1,5 @@
-"""Trees in data files: from a field of JSON lines or a column of CSV, through the same decoder, by
-every replay.
+"""Trees in data files: read from a field of JSON lines or a column of CSV, decoded and replayed
+like any event.
 """
 
 import csv
@@ -15,7 +15,7 @@ from service.files import events, features_of, scan
 from service.sources import open_source
 from service.sources.file import FileSource
 from tests.looped import looped
-from tests.service.cli.command_line import asked
+from tests.service.cli.command_line import run_command
 from tests.service.operations.checkpoint_history import World
 
 TREE = "k-perceptron:kernel=tree,max_support=50,nodes=8"
@@ -23,7 +23,7 @@ BOTH = "k-perceptron:kernel=tree+linear,max_support=50,nodes=8"
 
 
 def text(n):
-    """Which of three classes it is shows in the tree."""
+    """Return a tree that shows which of three classes event n has."""
     return f"(S (NP (D {'abc'[n % 3]}) (N n{n * 7 % 5})) (VP v{n * 3 % 4}))"
 
 
@@ -50,14 +50,14 @@ def delimited(tmp_path):
     return path
 
 
-def replayed(capsys, *arguments):
-    status, out, err = asked(capsys, "replay", *arguments, "--json")
+def replay(capsys, *arguments):
+    status, out, err = run_command(capsys, "replay", *arguments, "--json")
     assert status == 0, err
     return json.loads(out)
 
 
-def refused(capsys, *arguments):
-    status, out, err = asked(capsys, "replay", *arguments)
+def check_refused(capsys, *arguments):
+    status, out, err = run_command(capsys, "replay", *arguments)
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
     return err
@@ -66,7 +66,7 @@ def refused(capsys, *arguments):
 # Files.
 
 
-def test_the_tree_is_beside_the_features_under_its_own_name(jsonl, delimited):
+def test_a_tree_gets_its_own_field_beside_the_features(jsonl, delimited):
     for path in (jsonl, delimited):
         first = json.loads(next(events(scan(path, tree="parse"))))
         assert first == {
@@ -75,11 +75,11 @@ def test_the_tree_is_beside_the_features_under_its_own_name(jsonl, delimited):
             "parse": ROWS[0]["parse"],
         }
     assert "parse" in json.loads(next(events(scan(jsonl))))["features"], (
-        "without being told it is a feature"
+        "without `tree` the field must be a feature"
     )
 
 
-def test_a_file_of_trees_alone(tmp_path):
+def test_a_file_with_only_trees_is_read(tmp_path):
     path = tmp_path / "alone.csv"
     path.write_text('parse,label\n(A b),1\n,0\n"(A ""b"")",1\n')
     wanted = [{"parse": "(A b)", "label": 1}, {"label": 0}, {"parse": '(A "b")', "label": 1}]
@@ -93,7 +93,7 @@ def test_a_file_of_trees_alone(tmp_path):
     ]
 
 
-def test_the_features_that_go_with_a_tree(jsonl, delimited):
+def test_the_features_of_a_file_exclude_its_tree(jsonl, delimited):
     assert features_of([scan(jsonl, tree="parse")], 18) == Features(tree="parse")
     assert features_of([scan(jsonl, tree="parse")], 18, only_tree=True) == Features(
         bits=0, tree="parse"
@@ -114,14 +114,14 @@ def test_the_features_that_go_with_a_tree(jsonl, delimited):
         ("x.csv", "a,label\n1,1\n", "label", "that is the label"),
     ],
 )
-def test_files_that_have_no_such_tree(tmp_path, name, content, tree, words):
+def test_a_file_without_the_tree_field_is_refused(tmp_path, name, content, tree, words):
     path = tmp_path / name
     path.write_text(content)
     with pytest.raises(SettingsError, match=words):
         scan(path, tree=tree)
 
 
-def test_a_column_is_the_tree_or_something_else(delimited):
+def test_the_tree_column_cannot_be_text_or_dropped(delimited):
     for more in ({"text": ["parse"]}, {"drop": ["parse"]}):
         with pytest.raises(SettingsError, match="neither text nor dropped"):
             scan(delimited, tree="parse", **more)
@@ -140,36 +140,36 @@ def test_lines_of_a_file_as_a_log_keep_their_trees(tmp_path):
 # Replay.
 
 
-def test_a_tree_kernel_alone_needs_no_other_field(capsys, jsonl, delimited):
-    """Among the others is a text that would be too long for a name."""
-    run = replayed(capsys, jsonl, "--tree", "parse", "--multiclass", "--learner", TREE)
+def test_a_replay_with_a_tree_kernel_alone_ignores_other_fields(capsys, jsonl, delimited):
+    """One of the other fields has a text that would be too long for a name."""
+    run = replay(capsys, jsonl, "--tree", "parse", "--multiclass", "--learner", TREE)
     assert (run["events"], run["rejects"]) == (90, 0)
     assert run["errors"] < 20
     assert (
         run["state_digest"]
-        == replayed(capsys, delimited, "--tree", "parse", "--multiclass", "--learner", TREE)[
+        == replay(capsys, delimited, "--tree", "parse", "--multiclass", "--learner", TREE)[
             "state_digest"
         ]
-    ), "whatever the file is like"
+    ), "the format of the file must not matter"
 
 
-def test_with_a_sum_the_other_fields_are_features(capsys, jsonl):
+def test_a_replay_with_a_kernel_sum_uses_other_fields_as_features(capsys, jsonl):
     line = (jsonl, "--tree", "parse", "--positive", "ham", "--learner", BOTH)
-    assert replayed(capsys, *line)["rejects_by_reason"] == {"too_long": 90}
-    run = replayed(capsys, *line, "--drop", "words")
+    assert replay(capsys, *line)["rejects_by_reason"] == {"too_long": 90}
+    run = replay(capsys, *line, "--drop", "words")
     assert (run["events"], run["rejects"]) == (90, 0)
-    alone = replayed(capsys, jsonl, "--tree", "parse", "--positive", "ham", "--learner", TREE)
+    alone = replay(capsys, jsonl, "--tree", "parse", "--positive", "ham", "--learner", TREE)
     assert run["state_digest"] != alone["state_digest"]
 
 
-def test_order_passes_and_a_test(capsys, jsonl):
+def test_trees_can_be_replayed_shuffled_in_passes_and_tested(capsys, jsonl):
     line = (jsonl, "--tree", "parse", "--multiclass", "--learner", TREE, "--shuffle", 3)
-    run = replayed(capsys, *line, "--passes", 3, "--test", jsonl)
+    run = replay(capsys, *line, "--passes", 3, "--test", jsonl)
     assert [part["events"] for part in run["passes"]] == [90] * 3
     assert run["passes"][-1]["errors"] < run["passes"][0]["errors"] == run["errors"]
     assert run["test"]["events"] == 90
     assert run["test"]["accuracy"] > 0.95
-    limited = replayed(capsys, *line, "--limit", 30)
+    limited = replay(capsys, *line, "--limit", 30)
     assert limited["events"] == 30
 
 
@@ -181,7 +181,7 @@ def test_bad_trees_are_rejected_and_the_others_learned(capsys, tmp_path):
         for n, parse in enumerate([text(n) for n in range(20)] + bad)
     ]
     path.write_text("\n".join(map(json.dumps, [*rows, {"label": 1}])))
-    run = replayed(capsys, path, "--tree", "parse", "--learner", TREE)
+    run = replay(capsys, path, "--tree", "parse", "--learner", TREE)
     assert (run["events"], run["rejects_by_reason"]) == (20, {"tree": 6})
 
 
@@ -199,17 +199,17 @@ def test_bad_trees_are_rejected_and_the_others_learned(capsys, tmp_path):
         ),
     ],
 )
-def test_flags_that_do_not_go_with_a_tree(capsys, jsonl, arguments, words):
-    err = refused(capsys, jsonl, "--tree", "parse", "--positive", "ham", *arguments)
+def test_flags_that_do_not_fit_a_tree_are_refused(capsys, jsonl, arguments, words):
+    err = check_refused(capsys, jsonl, "--tree", "parse", "--positive", "ham", *arguments)
     assert all(word in err for word in words)
 
 
-def test_a_tree_kernel_without_the_flag(capsys, jsonl):
-    assert "--tree" in refused(capsys, jsonl, "--positive", "ham", "--learner", TREE)
+def test_a_tree_kernel_without_the_flag_is_refused(capsys, jsonl):
+    assert "--tree" in check_refused(capsys, jsonl, "--positive", "ham", "--learner", TREE)
 
 
 class TreeWorld(World):
-    """The same with trees."""
+    """A world whose events have trees."""
 
     def __init__(self, folder, redis_url):
         super().__init__(folder, redis_url)
@@ -223,19 +223,19 @@ class TreeWorld(World):
         self.config.write_text(yaml.safe_dump(self.values))
 
 
-def test_a_configuration_says_which_field_is_the_tree(capsys, tmp_path, redis_url):
+def test_the_configuration_names_the_tree_field(capsys, tmp_path, redis_url):
     world = TreeWorld(tmp_path, redis_url)
-    run = replayed(capsys, world.path, "--config", world.config)
-    flags = replayed(capsys, world.path, "--tree", "parse", "--positive", 1, "--learner", TREE)
+    run = replay(capsys, world.path, "--config", world.config)
+    flags = replay(capsys, world.path, "--tree", "parse", "--positive", 1, "--learner", TREE)
     assert run["events"] == 60
     assert run["state_digest"] == flags["state_digest"]
-    err = refused(capsys, world.path, "--config", world.config, "--tree", "parse")
+    err = check_refused(capsys, world.path, "--config", world.config, "--tree", "parse")
     assert "--tree and --config set the same thing" in err
 
 
-def test_events_that_are_produced_have_their_trees(capsys, jsonl, redis_url):
+def test_produced_events_have_their_trees(capsys, jsonl, redis_url):
     url = f"{redis_url}/trees"
-    status, _, err = asked(
+    status, _, err = run_command(
         capsys, "produce", jsonl, "--to", url, "--tree", "parse", "--drop", "words"
     )
     assert status == 0, err

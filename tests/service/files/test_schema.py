@@ -1,4 +1,4 @@
-"""The features and the label that files imply by themselves."""
+"""The features and the label that follow from the files themselves."""
 
 import json
 from pathlib import Path
@@ -57,7 +57,7 @@ def csv_of(labels: list[str]) -> str:
 
 
 @looped("labels", [["1", "-1"], ["0", "1"], ["0", "2", "-3.5"], ["true", "false"], ["False", "1"]])
-def test_signs_decide_without_a_positive_label(write, labels):
+def test_the_signs_of_labels_decide_without_a_positive_label(write, labels):
     label = label_of(scan(write("x.csv", csv_of(labels))), positive=None, multiclass=False)
     assert (label.field, label.positive, label.classes) == ("label", None, "binary")
 
@@ -96,7 +96,7 @@ def test_multiclass_makes_room_for_every_label(write):
         label_of(scan(write("x.csv", csv_of(["a", "b"]))), positive="a", multiclass=True)
 
 
-def test_the_sample_of_labels_is_bounded_and_the_signs_are_not(write):
+def test_the_sample_of_labels_is_bounded_but_all_signs_are_seen(write):
     file = scan(write("x.csv", csv_of([str(n) for n in range(1, 3001)] + ["-1"])))
     assert (len(file.labels), file.labels[:2], file.more_labels) == (1000, ("1", "2"), True)
     assert file.signs == {"positive", "negative"}

@@ -1,4 +1,4 @@
-"""Models of every way to compose a learner, a stream for each, and all of a model's bytes."""
+"""Models of every composition of a learner, a stream for each, and all of a model's bytes."""
 
 import json
 
@@ -53,14 +53,14 @@ def stream(label: Label, first: int = 0, last: int = 60) -> list[Event]:
     ]
 
 
-def taken(model: Model) -> Snapshot:
+def take_snapshot(model: Model) -> Snapshot:
     return model.snapshot(BEGINNING, Lineage(), whole=True)
 
 
-def written(snapshot: Snapshot) -> bytes:
+def encode_all(snapshot: Snapshot) -> bytes:
     return b"".join(encode(snapshot).buffers)
 
 
 def everything(model: Model) -> bytes:
-    """All that a model is, as bytes."""
-    return written(taken(model))
+    """Return the whole model as bytes."""
+    return encode_all(take_snapshot(model))

@@ -62,7 +62,7 @@ CASES = {
 
 
 class Client:
-    """The app without a network, with a learner's decoder and a door's."""
+    """The app without a network; the learner's decoder and the API's decoder are separate."""
 
     def __init__(self, *, events=True, **changes) -> None:
         settings = parse(BASE | {"learner": "pa1"} | changes, "test")
@@ -118,13 +118,13 @@ def event(n, settings):
 
 
 def everything(client):
-    """All of its bits."""
+    """Return the whole model as bytes."""
     snapshot = client.model.snapshot(BEGINNING, Lineage(), whole=True)
     return [(name, array.tobytes()) for name, array in snapshot.arrays.items()]
 
 
 def check_explanations_while_it_learns(client, total, near=1e-12):
-    """In another thread: each is of the state that answered."""
+    """Learn in another thread; each explanation must be of the state that answered."""
     stop = threading.Event()
 
     def learn():

@@ -1,4 +1,4 @@
-"""A model with a monitor, a stream that drifts, and all of a model's bits."""
+"""A model with a monitor, a stream that drifts, and the whole model as bytes."""
 
 import numpy as np
 import pytest
@@ -29,12 +29,14 @@ def no_clock(monkeypatch):
     monkeypatch.setattr(service.model.drift_actions.time, "time", lambda: 1.0)
 
 
-def built(drift=Drift(), learner=SCALED) -> Model:  # noqa: B008  # frozen
+def build_monitored(drift=Drift(), learner=SCALED) -> Model:  # noqa: B008  # frozen
     return Model(make(learner), FEATURES, LABEL, Decoder(FEATURES, LABEL, Limits()), drift)
 
 
 def events(count=2200, shift=None, seed=0) -> list[Event]:
-    """Two columns, the sign of the first decides, with noise; from FLIP on the other way round."""
+    """Return events with two columns and noise; the sign of the first column decides, and from FLIP
+    on the opposite sign.
+    """
     draws = np.random.default_rng(seed)
     found = []
     for n in range(count):
@@ -50,12 +52,12 @@ def records(count) -> list[Record]:
     return [Record(str(n % 3), str(1000 + n), str(1001 + n), b"") for n in range(count)]
 
 
-def taken(model):
+def take_snapshot(model):
     return model.snapshot(BEGINNING, Lineage(), whole=True)
 
 
 def everything(model) -> bytes:
-    return b"".join(encode(taken(model)).buffers)
+    return b"".join(encode(take_snapshot(model)).buffers)
 
 
 STREAM = events(shift=1200)

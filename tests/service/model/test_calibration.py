@@ -1,6 +1,4 @@
-"""Probabilities as they are served, over a real data set: each asked for before its event is
-learned.
-"""
+"""Served probabilities over a real data set: each is requested before its event is learned."""
 
 import numpy as np
 import pytest
@@ -16,7 +14,7 @@ from service.sources.file import FileSource
 
 @pytest.mark.data
 @pytest.mark.parametrize("kind", ["pa1", "sgd-log", "mbw"])
-def test_what_is_served_is_within_five_hundredths_of_what_comes(data, kind):
+def test_served_probabilities_are_calibrated_within_five_hundredths(data, kind):
     file = scan(data / "a9a_train.svm.gz")
     features, label = features_of([file], 18), label_of(file, positive=None, multiclass=False)
     decoder, source = Decoder(features, label, Limits()), FileSource(file)

@@ -1,5 +1,5 @@
-"""Learning and answering at once: an answer is that of the state after some event, whole, and
-asking moves nothing.
+"""Learning and answering at the same time: each answer is that of one whole state, and requests
+change nothing.
 """
 
 import asyncio
@@ -68,8 +68,8 @@ def digest(model):
 
 
 class Learning:
-    """A model that learns the stream in another thread, slice by slice, until it is at the end.
-    Between two slices somebody asks.
+    """Learn the stream in another thread, slice by slice, until its end; between two slices the
+    test asks.
     """
 
     def __init__(self, model, events):
@@ -80,16 +80,17 @@ class Learning:
     def _run(self):
         for first in range(0, len(self._events), POLL):
             self._model.learn(self._events[first : first + POLL])
-            wanted = self._rounds + 2  # the first one may have asked before
+            wanted = self._rounds + 2  # the first question may have come before
             wait_for(lambda wanted=wanted: self._left or self._rounds >= wanted, "a question")
 
-    def going_on(self):
+    def ask_again(self):
+        """Count one question; return whether learning still runs."""
         self._rounds += 1
         return self._thread.is_alive()
 
     def __enter__(self):
         self._thread.start()
-        return self.going_on
+        return self.ask_again
 
     def __exit__(self, *_):
         self._left = True
@@ -98,7 +99,7 @@ class Learning:
 
 @pytest.fixture(scope="module", params=CASES.values(), ids=CASES)
 def learned_alone(request):
-    """Settings, events, and by version what the state after so many events answers."""
+    """The settings, the events, and by version the answer of the state after that many events."""
     learner, label = request.param
     model, decoder = build(learner, label)
     events = [decoder.event(json.dumps(document).encode()) for document in documents()]
@@ -113,7 +114,7 @@ def learned_alone(request):
 
 @pytest.fixture
 def case(learned_alone):
-    """A fresh model and its decoder, and what it shall learn and answer."""
+    """A fresh model and its decoder, its events, and the answers it must give."""
     settings, events, truth, expected = learned_alone
     return *build(*settings), events, truth, expected
 
@@ -122,21 +123,21 @@ def test_every_answer_is_of_the_state_after_some_event(case):
     model, decoder, events, truth, expected = case
     asked = [decoder.instance(question())]
     seen = set()
-    with Learning(model, events) as going_on:
-        while going_on():
+    with Learning(model, events) as ask_again:
+        while ask_again():
             served, answers = model.predict(batch(asked * 3))
             assert answers == [truth[served.version]] * 3
             seen.add(served.version)
     served, answers = model.predict(batch(asked))
     assert answers == [truth[served.version]]
     assert served.version == max(truth)
-    assert digest(model) == expected, "asking has changed what was learned"
+    assert digest(model) == expected, "requests have changed the model"
     assert len(seen) > EVENTS / service.model.model.STRETCH / 20, (
-        "there was next to nothing between the first and the last state"
+        "hardly any state between the first and the last was seen"
     )
 
 
-def test_every_answer_over_http_is_too(case):
+def test_every_http_answer_is_of_the_state_after_some_event(case):
     model, decoder, events, truth, expected = case
     settings = parse(
         {
@@ -153,12 +154,12 @@ def test_every_answer_over_http_is_too(case):
         Context(settings, decoder, model, Metrics(CollectorRegistry(), "m"), health), predicts=True
     )
 
-    async def ask(going_on):
+    async def ask(ask_again):
         transport = httpx.ASGITransport(app)
         one = json.loads(question())
         batch = json.dumps({"instances": [one] * 200}).encode()
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            while going_on():
+            while ask_again():
                 alone = (await client.post("/predict", content=question())).json()
                 told = (await client.post("/predict/batch", content=batch)).json()["predictions"]
                 for answer in [alone, *told]:
@@ -168,18 +169,20 @@ def test_every_answer_over_http_is_too(case):
                         known.score,
                         known.scores,
                     )
-                assert all(answer == told[0] for answer in told), "one batch is of one state"
+                assert all(answer == told[0] for answer in told), (
+                    "a batch must be answered by one state"
+                )
 
-    with Learning(model, events) as going_on:
-        asyncio.run(ask(going_on))
+    with Learning(model, events) as ask_again:
+        asyncio.run(ask(ask_again))
     assert digest(model) == expected
 
 
-def test_the_learner_waits_for_a_moment_without_a_request_and_looks_again():
+def test_the_learner_waits_until_no_request_is_open():
     gate, done = RequestGate(), []
 
     def wait(seconds):
-        """The first answer is followed by another request before the learner comes to itself."""
+        """Answer, and let another request arrive before the learner looks again."""
         assert 0.0 < seconds <= LONGEST_WAIT
         done.append("waited")
         gate.answered()
@@ -201,11 +204,11 @@ def test_the_learner_waits_for_a_moment_without_a_request_and_looks_again():
         *range(cut, 3 * BETWEEN_LOOKS),
         "waited",
     ]
-    assert gate.poll_limit(500) == FEW, "there was a wait in this round"
-    assert gate.poll_limit(500) == 500, "nobody asks any more"
+    assert gate.poll_limit(500) == FEW, "a round with a wait must poll few"
+    assert gate.poll_limit(500) == 500, "without requests a round must poll all"
 
 
-def test_requests_without_a_pause_slow_the_learner_down_and_do_not_stop_it(monkeypatch):
+def test_continuous_requests_slow_the_learner_down_but_never_stop_it(monkeypatch):
     gate, waits = RequestGate(), []
     gate._idle.wait = waits.append
     clock = SimpleNamespace(monotonic=lambda: sum(waits))
@@ -215,20 +218,20 @@ def test_requests_without_a_pause_slow_the_learner_down_and_do_not_stop_it(monke
         waits.clear()
         assert gate.poll_limit(500) == most
         assert [*gate.iterate(range(FEW))] == [*range(FEW)]
-        assert waits == [LONGEST_WAIT], "it waits once in a round"
+        assert waits == [LONGEST_WAIT], "it must wait once per round"
 
 
-def test_an_answer_wakes_the_learner_and_a_request_without_one_does_not_stop_it():
+def test_an_answer_wakes_the_learner_and_an_open_request_cannot_stop_it():
     gate = RequestGate()
     gate.arrived()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("service.model.scheduling.LONGEST_WAIT", 10.0 * HANG_SECONDS)
         waiting = threading.Thread(target=lambda: [*gate.iterate([1])])
         waiting.start()
-        wait_for(lambda: gate._idle._cond._waiters, "that it waits")
+        wait_for(lambda: gate._idle._cond._waiters, "the learner waits")
         assert waiting.is_alive()
         gate.answered()
         waiting.join(HANG_SECONDS)
         assert not waiting.is_alive()
     gate.arrived()
-    assert [*gate.iterate(range(100))] == [*range(100)], "slowed down, not stopped"
+    assert [*gate.iterate(range(100))] == [*range(100)], "an open request stopped the learner"

@@ -1,4 +1,4 @@
-"""An explanation sums its parts to the score, by the names that were sent."""
+"""An explanation sums its parts to the score, under the names that were sent."""
 
 import json
 
@@ -41,7 +41,7 @@ def test_contributions_bias_and_constant_sum_to_the_score(case):
     for n in range(38, 46):
         features = row(n, client.settings.features)
         if n % 2:
-            features.pop("age")  # absent, and yet of weight where zeros take part
+            features.pop("age")  # absent, but it has weight where zeros take part
         said = client.ask("POST", "/predict", {"features": features}).json()
         answer = client.explain(**features)
         explanation = answer["explanation"]
@@ -60,7 +60,7 @@ def test_contributions_bias_and_constant_sum_to_the_score(case):
         assert any(sizes)
 
 
-def test_names_are_those_that_were_sent():
+def test_an_explanation_uses_the_names_that_were_sent():
     client = Client(features=BASE["features"] | {"bits": 20})
     explanation = client.explain(amount=2, note="Word1 new", kind="b", flag=True, n=3, age=0)[
         "explanation"
@@ -89,17 +89,17 @@ def test_names_are_those_that_were_sent():
     assert explanation["runner_up"] is None
 
 
-def test_a_scaled_value_is_told_beside_the_one_that_was_sent():
+def test_an_explanation_shows_the_scaled_value_beside_the_sent_one():
     client = Client(**CASES["scaled, centred"])
     found = {f["name"]: f for f in client.explain(amount=100)["explanation"]["features"]}
     assert found["amount"]["value"] == 100
     assert 1 < found["amount"]["scaled"] < 50
-    assert found["age"]["value"] == 0, "absent, but it takes part"
+    assert found["age"]["value"] == 0, "an absent feature that takes part has the value 0"
     assert found["age"]["scaled"] < 0
 
 
-def test_collisions_are_told():
-    """Of two names of the request in one slot, and of one with another that was learned."""
+def test_collisions_are_reported():
+    """Two names of the request may share a slot, and one may share it with a learned name."""
     client = Client(events=False, features={"bits": 1})
     slot = client.decoder.slots.compute_slot
     first, second, third, *_ = [
@@ -111,10 +111,10 @@ def test_collisions_are_told():
     (one,) = client.explain(**{third: 3})["explanation"]["features"]
     assert (one["name"], one["collides_with"]) == (third, [first])
     (own,) = client.explain(**{first: 3})["explanation"]["features"]
-    assert "collides_with" not in own, "a request adds no name"
+    assert "collides_with" not in own, "a request must not add a name"
 
 
-def test_without_names_a_collision_could_be_missed_and_that_is_told():
+def test_an_explanation_says_whether_names_are_complete():
     assert Client(max_feature_names=0).explain(kind="a")["explanation"]["names_complete"] is False
     assert Client(max_feature_names=2).explain(kind="a")["explanation"]["names_complete"] is False
     assert (
@@ -125,7 +125,7 @@ def test_without_names_a_collision_could_be_missed_and_that_is_told():
     )
 
 
-def test_the_runner_up_is_the_second_best():
+def test_the_runner_up_is_the_class_with_the_second_best_score():
     client = Client(**CASES["one_vs_rest"])
     for n in range(10):
         answer = client.explain(**row(n, client.settings.features))
@@ -136,7 +136,7 @@ def test_the_runner_up_is_the_second_best():
         assert total(runner_up) == pytest.approx(runner_up["score"], rel=1e-9, abs=1e-12)
 
 
-def test_before_there_are_classes():
+def test_before_the_first_class_an_explanation_is_empty():
     client = Client(events=False, **CASES["one_vs_rest"])
     nothing = {"bias": 0, "constant": 0, "features": [], "omitted": {"count": 0, "contribution": 0}}
     answer = client.explain(amount=1)
@@ -150,7 +150,7 @@ def test_before_there_are_classes():
     assert client.explain(amount=1)["explanation"]["runner_up"] is None
 
 
-def test_many_features_are_told_up_to_a_hundred_and_the_rest_as_a_sum():
+def test_at_most_100_features_are_listed_and_the_rest_is_summed():
     client = Client(events=False)
     client.learn({"features": {f"f{n}": n + 1 for n in range(150)}, "label": "x"})
     answer = client.explain(**{f"f{n}": 1 for n in range(150)})
@@ -162,7 +162,7 @@ def test_many_features_are_told_up_to_a_hundred_and_the_rest_as_a_sum():
     assert total(explanation) == pytest.approx(answer["score"])
 
 
-def test_predict_explains_when_it_is_asked_to():
+def test_predict_explains_on_request():
     client = Client()
     request = {"features": {"amount": 3, "kind": "a"}}
     plain, explained = (
@@ -176,7 +176,7 @@ def test_predict_explains_when_it_is_asked_to():
 
 
 @looped("query", ["explain=yes", "explain=", "explain=TRUE", "explain=1"])
-def test_another_word_than_true_and_false_is_refused(query):
+def test_explain_accepts_only_true_and_false(query):
     assert check_error(Client().ask("POST", f"/predict?{query}", {"features": {}}), 422) == "query"
 
 
@@ -196,7 +196,7 @@ def test_a_batch_is_not_explained():
         ("pa1", [], "malformed"),
     ],
 )
-def test_what_cannot_be_predicted_is_not_explained(learner, document, code):
+def test_an_invalid_request_is_not_explained(learner, document, code):
     client = Client(learner=learner)
     assert check_error(client.ask("POST", "/explain", document), 422) == code
     assert check_error(client.ask("POST", "/predict?explain=true", document), 422) == code
@@ -209,7 +209,7 @@ def test_a_model_that_is_not_ready_explains_nothing():
 
 
 @every_case
-def test_explaining_and_weighing_change_no_bit(case):
+def test_explain_and_weights_change_no_bit(case):
     client = Client(**case)
     before = everything(client)
     client.explain(amount=3, **({"brand": "new"} if client.settings.features.bits else {}))
@@ -235,7 +235,7 @@ VALUES = st.one_of(
         st.sampled_from(["amount", "note", "kind", "k=a", "k", "f", "g"]), VALUES, max_size=6
     )
 )
-def test_the_names_of_a_request_are_of_its_slots_and_its_event_is_the_same(features):
+def test_decoding_with_names_gives_the_same_event(features):
     parsed = parse(BASE | {"learner": "pa1"}, "test")
     decoder = Decoder(parsed.features.model_copy(update={"bits": 3}), parsed.label, parsed.limits)
     data = json.dumps({"features": features}).encode()
@@ -249,7 +249,7 @@ def test_the_names_of_a_request_are_of_its_slots_and_its_event_is_the_same(featu
             assert all(decoder.slots.compute_slot(name) == slot for name in names)
 
 
-def test_learners_are_those_of_the_command(capsys):
+def test_learners_equal_those_of_the_command(capsys):
     client = Client()
     reply = client.ask("GET", "/learners")
     arguments = type("Arguments", (), {"json": True, "markdown": False})
@@ -262,7 +262,7 @@ def test_learners_are_those_of_the_command(capsys):
     )
 
 
-def test_queries_are_in_the_document():
+def test_query_parameters_are_in_the_document():
     paths = Client().ask("GET", "/openapi.json").json()["paths"]
     told = {
         path: [one["name"] for one in paths[path][verb].get("parameters", [])]

@@ -1,5 +1,5 @@
-"""Kernel models explained: the stored rows that a score is the sum of, by name, over HTTP; and what
-is in store.
+"""Explanations of kernel models: the stored rows whose sum is the score, by name, over HTTP; and
+the counts of stored rows.
 """
 
 import json
@@ -14,7 +14,7 @@ from learners.kernel.tree_parser import flatten_tree
 from learners.registry import make
 from service.client import Client as Caller
 from tests.service.api.api_client import conforms
-from tests.service.api.serving import served
+from tests.service.api.serving import serve
 from tests.service.model.explained_model import (
     BASE,
     COLUMNS,
@@ -79,7 +79,7 @@ def test_contributions_of_rows_and_the_constant_sum_to_the_score(case):
             check_parts(runner_up, runner_up["score"])
 
 
-def test_rows_that_are_not_told_are_summed_up():
+def test_rows_that_are_not_listed_are_summed():
     client = Client(**CASES["hashed"])
     explanation = client.explain(**row(3, client.settings.features))["explanation"]
     assert explanation["stored"] > 10
@@ -87,7 +87,7 @@ def test_rows_that_are_not_told_are_summed_up():
     assert explanation["omitted"]["contribution"] != 0.0
 
 
-def test_a_row_that_was_learned_is_found_by_its_names():
+def test_a_learned_row_is_listed_with_its_names():
     client = Client(events=False, learner=KERNEL, features=BASE["features"] | {"bits": 20})
     client.learn({"features": {"amount": 2, "kind": "b", "n": -5}, "label": "y"})
     client.learn({"features": {"amount": 70, "kind": "c"}, "label": "x"})
@@ -105,7 +105,7 @@ def test_a_row_that_was_learned_is_found_by_its_names():
     assert nearest["features_omitted"] == 0
 
 
-def test_values_are_those_that_were_stored():
+def test_an_explanation_shows_the_stored_values():
     client = Client(**CASES["scaled"])
     support = client.explain(amount=3)["explanation"]["support"]
     stored = client.model.state.base.support
@@ -113,10 +113,10 @@ def test_values_are_those_that_were_stored():
     told = [feature["value"] for one in support for feature in one["features"]]
     assert told
     assert all(round(value, 12) in values for value in told)
-    assert min(told) < 0, "centred: no amount and no age that was sent is below 0"
+    assert min(told) < 0, "centred values must be listed, for no sent value is below 0"
 
 
-def test_a_long_row_is_told_by_its_twenty_largest_values():
+def test_a_long_row_is_listed_with_its_20_largest_values():
     client = Client(events=False, learner=KERNEL, features={"bits": 20})
     client.learn({"features": {f"f{n}": n + 1 for n in range(30)} | {"nought": 0}, "label": "y"})
     (only,) = client.explain(f1=1)["explanation"]["support"]
@@ -124,7 +124,7 @@ def test_a_long_row_is_told_by_its_twenty_largest_values():
     assert only["features_omitted"] == 10
 
 
-def test_a_slot_of_a_row_without_a_name_and_one_with_two():
+def test_slots_of_stored_rows_may_have_no_name_or_two():
     nameless = Client(learner=KERNEL, max_feature_names=0).explain(amount=1)["explanation"]
     told = [feature for one in nameless["support"] for feature in one["features"]]
     assert {feature["name"] for feature in told if feature["slot"] > 2} == {None}
@@ -139,7 +139,7 @@ def test_a_slot_of_a_row_without_a_name_and_one_with_two():
     assert all(len(feature["collides_with"]) == 1 for feature in told)
 
 
-def test_before_there_are_rows_or_classes():
+def test_before_the_first_row_an_explanation_is_empty():
     nothing = {"bias": 0, "constant": 0, "features": [], "support": [], "stored": 0, "exact": True}
     nothing |= {
         "omitted": {"count": 0, "contribution": 0},
@@ -158,7 +158,7 @@ def test_before_there_are_rows_or_classes():
 
 
 @every_case
-def test_weights_are_the_rows_of_the_largest_size(case):
+def test_weights_lists_the_largest_stored_rows(case):
     client = Client(**case)
     reply = client.ask("GET", "/weights").json()
     assert conforms(
@@ -175,15 +175,17 @@ def test_weights_are_the_rows_of_the_largest_size(case):
             stock.norm,
         )
         assert len(one["support"]) == min(20, stock.rows) > 3
-        assert [row["similarity"] for row in one["support"]] == [1.0] * len(one["support"]), "rbf"
+        assert [row["similarity"] for row in one["support"]] == [1.0] * len(one["support"]), (
+            "an rbf row has similarity 1 with itself"
+        )
         assert {abs(row["contribution"]) for row in one["support"]} == {1.0}, (
-            "of a perceptron without weights"
+            "a perceptron's coefficients are 1 or -1"
         )
     few = client.ask("GET", "/weights?top=3&classes=1").json()["classes"]
     assert [one["support"] for one in few] == [reply["classes"][0]["support"][:3]]
 
 
-def test_of_a_large_set_no_more_than_fifty_rows_are_told(monkeypatch):
+def test_weights_lists_a_bounded_number_of_stored_rows(monkeypatch):
     client = Client(**CASES["hashed"])
     monkeypatch.setattr(service.model.explain, "MOST_SUMMARY_ROWS", 5)
     (only,) = client.ask("GET", "/weights?top=1000").json()["classes"]
@@ -191,7 +193,7 @@ def test_of_a_large_set_no_more_than_fifty_rows_are_told(monkeypatch):
 
 
 @every_case
-def test_explaining_and_weighing_change_no_bit(case):
+def test_explain_weights_status_and_metrics_change_no_bit(case):
     client = Client(**case)
     before = everything(client)
     client.explain(amount=3)
@@ -215,7 +217,7 @@ def samples(client):
 
 
 @every_case
-def test_status_and_metrics_tell_what_is_in_store(case):
+def test_status_and_metrics_count_the_stored_rows(case):
     client = Client(**case)
     status = client.ask("GET", "/status").json()
     assert conforms(
@@ -232,15 +234,15 @@ def test_status_and_metrics_tell_what_is_in_store(case):
     assert found["onepass_support_capacity_rows"] == status["support"]["room"]
 
 
-def test_a_model_with_weights_has_nothing_in_store():
+def test_a_linear_model_reports_no_stored_rows():
     client = Client()
     assert client.ask("GET", "/status").json()["support"] is None
     assert not {"onepass_support_rows", "onepass_support_capacity_rows"} & samples(client).keys()
 
 
-def test_the_typed_client_takes_it():
+def test_the_typed_client_reads_kernel_explanations():
     client = Client(**CASES["one_vs_rest"])
-    with served(client.app) as address, Caller(f"http://{address}", timeout=HANG_SECONDS) as caller:
+    with serve(client.app) as address, Caller(f"http://{address}", timeout=HANG_SECONDS) as caller:
         features = row(40, client.settings.features)
         explanation = caller.explain(features)["explanation"]
         assert total(explanation) == pytest.approx(caller.predict(features).score)
@@ -249,7 +251,7 @@ def test_the_typed_client_takes_it():
         )
 
 
-def test_trees_are_told_by_their_size():
+def test_a_stored_tree_is_listed_with_its_size():
     learner = make("k-perceptron:kernel=tree,gamma=1,width=1,nodes=9,max_support=4")
     state = learner.init(3)
     X = Batch.from_rows(

@@ -1,4 +1,4 @@
-"""`/weights` tells the largest weights of each class, by name."""
+"""`/weights` lists the largest weights of each class, by name."""
 
 import asyncio
 import threading
@@ -19,7 +19,7 @@ from tests.service.model.explained_model import BASE, CASES, Client
 from tests.waiting import HANG_SECONDS
 
 
-def test_weights_of_two_classes():
+def test_weights_lists_the_largest_weights_of_a_binary_model():
     client = Client(features=BASE["features"] | {"bits": 20})
     reply = client.ask("GET", "/weights").json()
     assert conforms(
@@ -55,7 +55,7 @@ def test_weights_of_several_classes_are_capped():
     assert (two["classes"], two["omitted_classes"]) == (every["classes"][:2], 1)
 
 
-def test_a_slot_without_a_name_and_one_with_two():
+def test_slots_of_weights_may_have_no_name_or_two():
     nameless = Client(max_feature_names=0).ask("GET", "/weights").json()["classes"][0]["top"]
     assert {entry["name"] for entry in nameless if entry["slot"] > 2} == {None}
     client = Client(features=BASE["features"] | {"bits": 2})
@@ -93,11 +93,11 @@ def test_weights_are_summed_up_block_by_block(weights, top):
     assert len({entry["slot"] for entry in told["top"]}) == len(told["top"])
     assert all(weights[entry["slot"]] == entry["weight"] for entry in told["top"])
     assert (told["nonzero"], told["dimension"]) == (len(sizes), len(weights))
-    # Squares are summed block by block, and here at once.
+    # The product sums squares block by block, the test at once.
     assert told["norm"] == pytest.approx(np.linalg.norm(weights))
 
 
-def test_weights_wait_for_each_other_and_nothing_waits_for_them(monkeypatch):
+def test_weights_requests_wait_for_each_other_but_predictions_do_not(monkeypatch):
     client = Client()
     running, most, begun, gate = [], [], threading.Event(), threading.Event()
 
@@ -125,21 +125,23 @@ def test_weights_wait_for_each_other_and_nothing_waits_for_them(monkeypatch):
     assert most == [1, 1]
 
 
-def test_the_lock_is_held_while_weights_are_copied_and_not_while_they_are_ranked(monkeypatch):
+def test_the_lock_is_held_only_while_weights_are_copied(monkeypatch):
     client = Client()
     kind, held = type(client.model.learner), []
     weights, partition = kind.weights, np.argpartition
 
-    def copied(*asked):
+    def copy(*asked):
         held.append(("copied", client.model.lock.mine))
         return weights(*asked)
 
-    def ranked(*asked):
+    def rank(*asked):
         held.append(("ranked", client.model.lock.mine))
         return partition(*asked)
 
     monkeypatch.setattr(service.model.explain, "BLOCK", 1500)
-    monkeypatch.setattr(kind, "weights", copied)
-    monkeypatch.setattr(np, "argpartition", ranked)
+    monkeypatch.setattr(kind, "weights", copy)
+    monkeypatch.setattr(np, "argpartition", rank)
     assert client.ask("GET", "/weights").status_code == 200
-    assert held == [("copied", True), ("ranked", False)] * 3, "2^12 slots, bias and two columns"
+    assert held == [("copied", True), ("ranked", False)] * 3, (
+        "each block must be copied under the lock and ranked without it"
+    )

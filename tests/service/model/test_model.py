@@ -1,4 +1,4 @@
-"""A model learns and counts its events; predicting and what it refuses change nothing."""
+"""A model learns and counts its events; predictions and refused events change nothing."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from tests.service.model.composed_models import (
     every_case,
     everything,
     stream,
-    taken,
+    take_snapshot,
 )
 
 
@@ -39,16 +39,14 @@ def test_predicting_changes_no_bit(case):
         assert model.predict(batch([*stream(case[2])[:5], *odd]))[1] == first
         assert [
             model.predict(batch([one]))[1][0] for one in [*stream(case[2])[:5], *odd]
-        ] == first, "alone or together"
+        ] == first, "a row must get the same answer alone and in a batch"
 
 
 @every_case
 @examples(10)
 @given(st.integers(0, 60), st.lists(st.sampled_from(range(8)), max_size=12))
 def test_no_request_changes_a_bit(case, learned, asked):
-    """Rows that are refused or empty, classes not seen, no class at all; the calibrator is in the
-    snapshot too.
-    """
+    """Some rows are refused or empty, some classes unseen; the snapshot includes the calibrator."""
     odd = [
         event(a=1e60),
         event(),
@@ -66,9 +64,9 @@ def test_no_request_changes_a_bit(case, learned, asked):
 
 
 @every_case
-def test_examining_changes_no_bit(case):
+def test_scoring_labelled_events_changes_no_bit(case):
     model = build(*case)
-    # So that there is room for a class.
+    # Leave room for a class.
     model.learn([one for one in stream(case[2], 0, 20) if one.label != "z"])
     before = everything(model)
     model.score_labelled([*stream(case[2]), event("never seen", a=1)])
@@ -79,7 +77,7 @@ def test_examining_changes_no_bit(case):
 def test_a_probability_is_that_of_the_calibrator_before_the_event(case):
     model, seen = build(*case), 0
     for one in [*stream(case[2]), event(stream(case[2])[0].label, weight=0.0, a=1)]:
-        calibration = again(model.calibration)
+        calibration = copy_calibration(model.calibration)
         _, (answer,) = model.predict(batch([one]))
         model.learn([one])
         if answer.label is None:
@@ -96,14 +94,14 @@ def test_a_probability_is_that_of_the_calibrator_before_the_event(case):
         assert int(model.calibration.events[0]) == seen
 
 
-def again(calibration: Calibration) -> Calibration:
+def copy_calibration(calibration: Calibration) -> Calibration:
     return restore_calibration(flatten(calibration))
 
 
 @every_case
 @examples(10)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=20))
-def test_how_events_are_batched_does_not_matter(case, sizes):
+def test_any_cut_into_batches_gives_the_same_model(case, sizes):
     whole, cut = build(*case), build(*case)
     events = [
         event("x", a=1e60),
@@ -124,7 +122,7 @@ def test_how_events_are_batched_does_not_matter(case, sizes):
 
 
 @every_case
-def test_slices_change_nothing_and_places_are_those_of_the_whole(case, monkeypatch):
+def test_slices_of_a_batch_change_neither_model_nor_places(case, monkeypatch):
     events = stream(case[2], 0, 40)
     events[7:7] = [event("x", a=1e60)]
     events[20:20] = [event(None, a=1), event("x", b=1e60), event(None, b=1)]
@@ -136,7 +134,7 @@ def test_slices_change_nothing_and_places_are_those_of_the_whole(case, monkeypat
     assert everything(sliced) == everything(whole)
 
 
-def test_counts():
+def test_outcomes_and_baselines_are_counted():
     model = build("perceptron")
     events = [
         event("1", a=1),
@@ -145,9 +143,10 @@ def test_counts():
         event("1", b=1),
         event("-1", a=1),
     ]
-    # Weights of (bias, a, b) after each: (1,1,0), since a score of 0 moves but counts as +1;
-    # (0,0,0); (-1,-1,0); (0,-1,1), each after an error; and the last event finds them right. The
-    # majority says nothing, 1, 1 (a tie: it was first), -1, -1; no change says what came before.
+    # Weights of (bias, a, b) after each event: (1,1,0), since a score of 0 moves but counts as +1;
+    # (0,0,0); (-1,-1,0); (0,-1,1), each after an error; the last event is predicted right. The
+    # majority baseline says nothing, 1, 1 (a tie: it was first), -1, -1; the no-change baseline
+    # says the label before.
     assert model.learn(events)[:7] == (5, 3, 4, 4, 4, [], [])
     assert int(model.progress.events[0]) == 5
     assert int(model.progress.errors[0]) == 3
@@ -170,7 +169,7 @@ def test_refused_events_are_named_and_change_nothing():
     assert everything(model) == everything(clean)
 
 
-def test_a_refused_event_brings_no_class():
+def test_a_refused_event_adds_no_class():
     model, clean = build(ONE_VS_REST, label=GROW), build(ONE_VS_REST, label=GROW)
     events = [event("x", a=1), event("y", b=1)]
     assert model.learn([event("odd", a=1e60), *events]).refused == [(0, "numeric")]
@@ -179,7 +178,7 @@ def test_a_refused_event_brings_no_class():
     assert everything(model) == everything(clean)
 
 
-def test_an_empty_batch():
+def test_an_empty_batch_changes_nothing():
     for learner, features, label in CASES.values():
         model = build(learner, features, label)
         before = everything(model)
@@ -193,7 +192,7 @@ def test_rejects_are_counted_by_reason():
     model.count_rejects(["type", "range"])
     model.count_rejects(["type"])
     assert model.rejects == {"type": 2, "range": 1}
-    assert taken(model).rejects == {"type": 2, "range": 1}
+    assert take_snapshot(model).rejects == {"type": 2, "range": 1}
 
 
 def test_predictions_are_labels_with_the_version():
@@ -212,7 +211,7 @@ def test_a_refused_row_is_answered_with_the_reason():
     assert refused == "numeric"
 
 
-def test_before_any_class_there_is_no_answer():
+def test_before_the_first_class_a_prediction_has_no_label():
     model = build(ONE_VS_REST, label=GROW)
     assert model.predict(batch([event(a=1), event()]))[1] == [Prediction(None, None, None, {})] * 2
 
@@ -222,12 +221,12 @@ def test_classes_grow_up_to_the_limit():
     outcome = model.learn([event(label, a=n) for n, label in enumerate("yxyzwx")])
     assert outcome.refused == [(4, "label")]
     assert model.labels.names == ["y", "x", "z"]
-    assert outcome.errors >= 3, "the event that brings a class is an error"
+    assert outcome.errors >= 3, "the first event of a class must count as an error"
     assert {model.predict(batch([event(a=n)]))[1][0].label for n in range(6)} <= {"x", "y", "z"}
-    assert taken(model).classes == ["y", "x", "z"]
+    assert take_snapshot(model).classes == ["y", "x", "z"]
 
 
-def test_a_class_never_seen_is_an_error_of_the_test():
+def test_an_unseen_class_is_an_error_in_a_test():
     model = build(ONE_VS_REST, label=GROW)
     model.learn([event("x", a=1), event("y", b=1)])
     y, scores = model.score_labelled(

@@ -1,4 +1,6 @@
-"""A model goes on from its snapshot as if never put down, and takes up no other's."""
+"""A model continues from its snapshot with the same bits, and refuses the snapshot of another
+model.
+"""
 
 import re
 
@@ -24,17 +26,17 @@ from tests.service.model.composed_models import (
     HASHED,
     ONE_VS_REST,
     build,
+    encode_all,
     every_case,
     everything,
     stream,
-    taken,
-    written,
+    take_snapshot,
 )
 
 
 @every_case
 @pytest.mark.parametrize("cut", [0, 1, 30, 60])
-def test_a_restored_model_goes_on_as_if_never_put_down(case, cut):
+def test_a_restored_model_continues_with_the_same_bits(case, cut):
     straight, first, second = build(*case), build(*case), build(*case)
     events = stream(case[2])
     straight.learn(events)
@@ -43,15 +45,15 @@ def test_a_restored_model_goes_on_as_if_never_put_down(case, cut):
     straight.count_rejects(["type", "range", "type"])
     second.learn(events[:7])
     second.count_rejects(["label"])
-    second.restore(decode(written(taken(first))))
+    second.restore(decode(encode_all(take_snapshot(first))))
     assert everything(second) == everything(first)
     second.learn(events[cut:])
     assert everything(second) == everything(straight)
     assert second.rejects == {"type": 2, "range": 1}
 
 
-def uncalibrated(snapshot: Snapshot) -> Snapshot:
-    """As it was before there was a calibrator."""
+def drop_calibration(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot as versions without a calibrator wrote it."""
     arrays = {
         name: array
         for name, array in snapshot.arrays.items()
@@ -60,25 +62,25 @@ def uncalibrated(snapshot: Snapshot) -> Snapshot:
     return snapshot._replace(arrays=arrays)
 
 
-# An event of the others touches all.
+# With the other learners an event touches all slots.
 @pytest.mark.parametrize("name", ["pa1", "scaled", "averaged", "one_vs_rest"])
-def test_a_snapshot_without_a_calibrator_is_taken_up_with_a_fresh_one(name, monkeypatch):
+def test_a_snapshot_without_a_calibrator_gets_a_fresh_one(name, monkeypatch):
     case = CASES[name]
     monkeypatch.setattr(service.checkpoint.dirty_slots, "SMALLEST_DELTA", 1)  # every model is large
     monkeypatch.setattr(service.checkpoint.dirty_slots, "LARGEST_SHARE", 1.0)
     first, second = build(*case), build(*case)
     first.learn(stream(case[2], 0, 20))
-    base = uncalibrated(taken(first))
+    base = drop_calibration(take_snapshot(first))
     first.learn(stream(case[2], 20, 21))
     delta = first.snapshot(BEGINNING, Lineage(), whole=False)
     assert not delta.whole
     second.learn(stream(case[2], 0, 7))
-    second.restore(merge(base, uncalibrated(delta)))
+    second.restore(merge(base, drop_calibration(delta)))
     assert state_digest(second.state) == state_digest(first.state)
     assert state_digest(second.calibration) == state_digest(fresh_calibration())
     second.learn(stream(case[2], 21, 22))
     assert second.snapshot(BEGINNING, Lineage(), whole=False).whole, (
-        "a delta would have other arrays than its base"
+        "a delta must not have other arrays than its base"
     )
     second.learn(stream(case[2], 22, 23))
     assert not second.snapshot(BEGINNING, Lineage(), whole=False).whole
@@ -94,21 +96,21 @@ def test_a_reset_model_has_a_fresh_calibrator():
 def test_a_snapshot_is_a_copy():
     model = build("pa1")
     model.learn(stream(Label(), 0, 20))
-    snapshot = taken(model)
-    before = written(snapshot)
+    snapshot = take_snapshot(model)
+    before = encode_all(snapshot)
     model.learn(stream(Label(), 20, 40))
     model.count_rejects(["type"])
-    assert written(snapshot) == before
+    assert encode_all(snapshot) == before
 
 
 def test_a_restored_model_does_not_write_into_the_snapshot():
     model, other = build("pa1"), build("pa1")
     model.learn(stream(Label(), 0, 20))
-    snapshot = taken(model)
-    before = written(snapshot)
+    snapshot = take_snapshot(model)
+    before = encode_all(snapshot)
     other.restore(snapshot)
     other.learn(stream(Label(), 20, 40))
-    assert written(snapshot) == before
+    assert encode_all(snapshot) == before
 
 
 OTHERS = {
@@ -135,7 +137,7 @@ OTHERS = {
 @looped("other", OTHERS)
 def test_a_snapshot_of_another_model_is_refused(other):
     case, words = OTHERS[other]
-    snapshot = taken(build("pa1"))
+    snapshot = take_snapshot(build("pa1"))
     model = build(*case)
     before = everything(model)
     with pytest.raises(MismatchError, match=re.escape(words)):
@@ -144,7 +146,7 @@ def test_a_snapshot_of_another_model_is_refused(other):
 
 
 def test_arrays_that_do_not_fit_are_refused():
-    snapshot = taken(build("pa1"))
+    snapshot = take_snapshot(build("pa1"))
     snapshot.arrays.pop(next(name for name in snapshot.arrays if name.startswith("state/")))
     with pytest.raises(MismatchError, match="do not fit"):
         build("pa1").restore(snapshot)
@@ -208,27 +210,27 @@ HOSTILE = {
 
 @looped("scaled", [False, True])
 @looped(("change", "words"), HOSTILE.values(), ids=HOSTILE)
-def test_a_snapshot_that_cannot_be_is_refused(change, words, scaled):
+def test_an_impossible_snapshot_is_refused(change, words, scaled):
     case = ({"kind": "scaled", "base": ONE_VS_REST} if scaled else ONE_VS_REST, HASHED, GROW)
     first, second = build(*case), build(*case)
     first.learn(stream(GROW))
     second.learn(stream(GROW, 0, 7))
     before = everything(second)
     with pytest.raises(MismatchError, match=words) as caught:
-        second.restore(change(taken(first)))
+        second.restore(change(take_snapshot(first)))
     assert "\n" not in str(caught.value)
     assert everything(second) == before
 
 
-def test_a_binary_model_has_no_classes():
+def test_a_binary_model_refuses_a_snapshot_with_classes():
     with pytest.raises(MismatchError, match="1 classes, the configuration allows 0"):
-        build("pa1").restore(taken(build("pa1"))._replace(classes=["x"]))
+        build("pa1").restore(take_snapshot(build("pa1"))._replace(classes=["x"]))
 
 
-def test_other_limits_are_another_model():
-    """They reject other events of the same log."""
+def test_a_snapshot_of_a_model_with_other_limits_is_refused():
+    """Other limits reject other events of the same log."""
     narrow = Model(make("pa1"), HASHED, Label(), Decoder(HASHED, Label(), Limits(max_features=3)))
-    snapshot = taken(build("pa1"))
+    snapshot = take_snapshot(build("pa1"))
     with pytest.raises(
         MismatchError, match=r"limits\.max_features is 3 in the configuration and 10000"
     ):
@@ -241,7 +243,7 @@ def test_other_limits_are_another_model():
 def test_every_array_of_the_state_is_in_the_snapshot(case):
     model = build(*case)
     model.learn(stream(case[2]))
-    arrays = taken(model).arrays
+    arrays = take_snapshot(model).arrays
     assert {f"state/{name}" for name in flatten(model.state)} <= arrays.keys()
     assert {f"progress/{name}" for name in flatten(model.progress)} <= arrays.keys()
     assert {f"calibration/{name}" for name in flatten(model.calibration)} <= arrays.keys()

@@ -1,5 +1,5 @@
-"""What is judged beside the model: alarms with their place, actions that follow the events alone,
-checkpoints.
+"""The monitor beside the model: alarms with their position, actions that depend only on the events,
+and its checkpoints.
 """
 
 import json
@@ -31,17 +31,17 @@ from tests.service.model.monitored_model import (
     FLIP,
     QUICK,
     STREAM,
-    built,
+    build_monitored,
     events,
     everything,
     no_clock,  # noqa: F401  # fixtures
     records,
-    taken,
+    take_snapshot,
 )
 
 
-def test_a_flip_is_an_alarm_with_its_place():
-    model = built(Drift(inputs=None))
+def test_a_flip_of_the_labels_raises_an_alarm_with_its_position():
+    model = build_monitored(Drift(inputs=None))
     outcome = model.learn(events(), records(2200))
     worse = [alarm for alarm in outcome.alarms if alarm.change == "worse"]
     assert len(worse) == 1
@@ -57,11 +57,11 @@ def test_a_flip_is_an_alarm_with_its_place():
     assert model.monitor.counters.alarms.tolist() == [1]
 
 
-def test_refused_events_do_not_move_the_place():
+def test_refused_events_do_not_shift_the_position_of_an_alarm():
     stream, places = events(), records(2300)
     for n in range(100):
         stream.insert(20 * n, Event([0, 1], [1.0, 1.0], "perhaps", 1.0))
-    model, plain = built(), built()
+    model, plain = build_monitored(), build_monitored()
     found = model.learn(stream, places).alarms
     assert [alarm.event for alarm in found] == [
         alarm.event for alarm in plain.learn(events()).alarms
@@ -74,7 +74,7 @@ def test_refused_events_do_not_move_the_place():
 
 
 def test_a_feature_that_moved_is_named():
-    model = built(Drift(detectors=[], inputs=QUICK))
+    model = build_monitored(Drift(detectors=[], inputs=QUICK))
     alarms = model.learn(events(FLIP, shift=1000)).alarms
     assert [(alarm.detector, alarm.series, alarm.change) for alarm in alarms] == [
         ("inputs", "b", "moved")
@@ -86,8 +86,8 @@ def test_a_feature_that_moved_is_named():
 
 @examples(8)
 @given(st.lists(st.integers(1, 700), min_size=1, max_size=8))
-def test_how_events_are_batched_does_not_matter_though_it_acts(sizes):
-    whole, cut = built(ACTING), built(ACTING)
+def test_any_cut_into_batches_gives_the_same_alarms_and_actions(sizes):
+    whole, cut = build_monitored(ACTING), build_monitored(ACTING)
     outcome = whole.learn(STREAM, records(len(STREAM)))
     assert {action for alarm in outcome.alarms for action in alarm.actions} == {
         "boost",
@@ -104,11 +104,11 @@ def test_how_events_are_batched_does_not_matter_though_it_acts(sizes):
     assert everything(cut) == everything(whole)
 
 
-def test_restored_anywhere_it_acts_the_same():
-    straight = built(ACTING)
+def test_a_model_restored_anywhere_takes_the_same_actions():
+    straight = build_monitored(ACTING)
     alarm = straight.learn(STREAM).alarms[0].event
     for cut in (0, alarm - 1, alarm, alarm + 1, alarm + STRETCH, alarm + 150):
-        first, second = built(ACTING), built(ACTING)
+        first, second = build_monitored(ACTING), build_monitored(ACTING)
         first.learn(STREAM[:cut])
         second.learn(STREAM[:70])
         second.restore(decode(everything(first)))
@@ -117,12 +117,17 @@ def test_restored_anywhere_it_acts_the_same():
         assert everything(second) == everything(straight), cut
 
 
-def test_raise_counts_events_more_from_the_next_stretch_on_and_for_a_while():
+def test_boost_multiplies_weights_from_the_next_stretch_for_a_while():
     drift = Drift(inputs=None, on_error=["boost"], boost_factor=3.0, boost_events=100)
-    acting, plain = built(drift, "pa1:C=0.01"), built(Drift(inputs=None), "pa1:C=0.01")
+    acting, plain = (
+        build_monitored(drift, "pa1:C=0.01"),
+        build_monitored(Drift(inputs=None), "pa1:C=0.01"),
+    )
     stream = events()
     alarm = next(
-        alarm for alarm in built(drift, "pa1:C=0.01").learn(stream).alarms if alarm.actions
+        alarm
+        for alarm in build_monitored(drift, "pa1:C=0.01").learn(stream).alarms
+        if alarm.actions
     )
     begins = -(-alarm.event // STRETCH) * STRETCH
     acting.learn(stream[:begins])
@@ -135,10 +140,10 @@ def test_raise_counts_events_more_from_the_next_stretch_on_and_for_a_while():
     assert int(acting.monitor.counters.raised[0]) == 0
 
 
-def test_reset_scaler_forgets_means_and_nothing_else():
+def test_reset_scaler_forgets_only_the_means():
     drift = Drift(inputs=None, on_error=["reset_scaler"])
-    stream, acting = events(), built(drift)
-    alarm = next(alarm for alarm in built(drift).learn(stream).alarms if alarm.actions)
+    stream, acting = events(), build_monitored(drift)
+    alarm = next(alarm for alarm in build_monitored(drift).learn(stream).alarms if alarm.actions)
     begins = -(-alarm.event // STRETCH) * STRETCH
     acting.learn(stream[:begins])
     before = acting.learner.weights(acting.state, 0)
@@ -147,13 +152,13 @@ def test_reset_scaler_forgets_means_and_nothing_else():
     assert acting.state.events[0] == 0
     assert not acting.state.mean.any()
     assert (acting.learner.weights(acting.state, 0) == before).all()
-    assert taken(acting).whole
+    assert take_snapshot(acting).whole
 
 
-def test_who_only_looks_may_look_differently():
+def test_a_restored_model_may_have_other_detectors_without_actions():
     first, second = (
-        built(Drift(detectors=["adwin"])),
-        built(Drift(detectors=["ddm", "adwin:delta=0.1"])),
+        build_monitored(Drift(detectors=["adwin"])),
+        build_monitored(Drift(detectors=["ddm", "adwin:delta=0.1"])),
     )
     first.learn(STREAM)
     second.restore(decode(everything(first)))
@@ -163,22 +168,22 @@ def test_who_only_looks_may_look_differently():
         state_digest(detector.init()) for detector in second.monitor.drift.detectors
     ]
     assert second.alarms.latest() == first.alarms.latest()
-    assert taken(second).whole, "no delta can build on other arrays"
+    assert take_snapshot(second).whole, "a delta cannot build on other arrays"
 
 
 @pytest.mark.parametrize("acting_first", [True, False])
-def test_what_acts_is_part_of_the_model(acting_first):
-    pair = [built(ACTING), built(Drift())]
+def test_a_model_with_other_actions_refuses_the_checkpoint(acting_first):
+    pair = [build_monitored(ACTING), build_monitored(Drift())]
     first, second = pair if acting_first else pair[::-1]
     first.learn(STREAM[:100])
     with pytest.raises(MismatchError, match=r"other settings: .*on_error"):
         second.restore(decode(everything(first)))
 
 
-def test_a_checkpoint_of_an_earlier_version_goes_on():
-    first, second = built(), built()
+def test_a_checkpoint_of_an_earlier_version_continues():
+    first, second = build_monitored(), build_monitored()
     first.learn(STREAM[:500])
-    snapshot = taken(first)
+    snapshot = take_snapshot(first)
     parts = ("quality/", "history/", "drift/", ALARMS)
     older = {name: array for name, array in snapshot.arrays.items() if not name.startswith(parts)}
     model = {part: made for part, made in snapshot.model.items() if part != "drift"}
@@ -188,10 +193,10 @@ def test_a_checkpoint_of_an_earlier_version_goes_on():
     assert int(second.monitor.quality.totals[0]) == 100
     assert not second.alarms.latest()
     with pytest.raises(MismatchError, match="on_error"):
-        built(ACTING).restore(snapshot._replace(arrays=older, model=model))
+        build_monitored(ACTING).restore(snapshot._replace(arrays=older, model=model))
 
 
-def changed(name, change):
+def change_array(name, change):
     return lambda s: s._replace(arrays=s.arrays | {name: change(s.arrays[name].copy())})
 
 
@@ -210,16 +215,16 @@ HOSTILE = {
         ),
         "wrong type or shape",
     ),
-    "a count below 0": (changed("drift/tally/alarms", lambda a: a - 10), "counters"),
-    "an action that is none": (changed("drift/tally/pending", lambda a: a + 2), "counters"),
-    "events left below 0": (changed("drift/tally/raised", lambda a: a - 1), "counters"),
-    "buckets that there cannot be": (changed("drift/adwin/used", lambda a: a + 1000), "adwin"),
+    "a count below 0": (change_array("drift/tally/alarms", lambda a: a - 10), "counters"),
+    "an action that is none": (change_array("drift/tally/pending", lambda a: a + 2), "counters"),
+    "events left below 0": (change_array("drift/tally/raised", lambda a: a - 1), "counters"),
+    "buckets that there cannot be": (change_array("drift/adwin/used", lambda a: a + 1000), "adwin"),
     "a watch that cannot be": (
-        changed("drift/inputs/seen", lambda a: a + 10**9),
+        change_array("drift/inputs/seen", lambda a: a + 10**9),
         "drift inputs",
     ),
-    "quality that cannot be": (changed("quality/totals", lambda a: -1 - a), "quality"),
-    "a history that cannot be": (changed("history/marked", lambda a: a * 0), "history"),
+    "quality that cannot be": (change_array("quality/totals", lambda a: -1 - a), "quality"),
+    "a history that cannot be": (change_array("history/marked", lambda a: a * 0), "history"),
     "half a detector": (
         lambda s: s._replace(arrays={n: a for n, a in s.arrays.items() if n != "drift/adwin/sums"}),
         "do not fit",
@@ -228,8 +233,8 @@ HOSTILE = {
 
 
 @looped(("change", "words"), HOSTILE.values(), ids=HOSTILE)
-def test_what_cannot_be_is_refused_whole(change, words):
-    first, second = built(), built()
+def test_an_impossible_monitor_is_refused_and_changes_nothing(change, words):
+    first, second = build_monitored(), build_monitored()
     first.learn(STREAM)
     second.learn(STREAM[:10])
     before = everything(second)
@@ -240,9 +245,9 @@ def test_what_cannot_be_is_refused_whole(change, words):
 
 def test_actions_that_would_do_nothing_are_refused():
     with pytest.raises(ValueError, match="cannot weigh"):
-        built(Drift(on_error=["boost"]), "pa")
+        build_monitored(Drift(on_error=["boost"]), "pa")
     with pytest.raises(ValueError, match="needs a learner of kind scaled"):
-        built(Drift(on_inputs=["reset_scaler"]), "pa1")
+        build_monitored(Drift(on_inputs=["reset_scaler"]), "pa1")
 
 
 WRONG = {
@@ -258,7 +263,7 @@ WRONG = {
 
 
 @looped(("values", "words"), WRONG.values(), ids=WRONG)
-def test_settings_that_cannot_be(values, words):
+def test_impossible_drift_settings_are_refused(values, words):
     with pytest.raises(ValueError, match=words):
         Drift(**values)
 
@@ -267,14 +272,14 @@ def an_alarm(n, **fields) -> Alarm:
     return Alarm(n, "adwin", "error", "worse", 0.25, None, "0", str(n), (), 1.5, **fields)
 
 
-def test_the_newest_alarms_are_kept_and_read_again():
+def test_only_the_newest_alarms_are_kept_and_restored():
     alarms = Alarms()
     alarms.extend([an_alarm(n) for n in range(100)])
     assert [alarm.event for alarm in alarms.latest()] == list(range(100 - KEPT, 100))
     assert read_alarms(alarms.array()).latest() == alarms.latest()
 
 
-def test_an_alarm_as_a_record():
+def test_an_alarm_becomes_a_record_of_the_log():
     entry = an_alarm(7).entry("fraud")
     assert entry.key == b"fraud:0:7:adwin:error"
     assert msgspec.json.decode(entry.value) == {
@@ -300,37 +305,37 @@ AT_GOLDEN = "8f5309816f04e404dccfe516b046d81e87c9923d31c7a7d8fc24249a61427de6"
 AFTER_GOLDEN = "817bf241a3e29af2fee940b1d2e5e31113e4e6b59bd8ebbc31356d26633cacdf"
 
 
-def judged(model):
-    """With the action's name of the time when the digests were taken: `boost` was called
-    `raise`.
+def digest_monitor(model):
+    """Return the digest under the old name of the action: when the golden digests were taken,
+    `boost` was called `raise`.
     """
     alarms = np.frombuffer(model.alarms.array().tobytes().replace(b'"boost"', b'"raise"'), np.uint8)
     return arrays_digest(model.monitor.arrays() | {ALARMS: alarms})
 
 
-def test_a_checkpoint_of_today_is_read_for_ever():
-    """Names and meanings of arrays are the format: what was written by this version goes on in the
+def test_the_golden_checkpoint_continues_with_the_same_bits():
+    """Names and meanings of arrays are the format, so every later version must continue with the
     same bits.
     """
-    model = built(EVERYTHING, "pa1")
+    model = build_monitored(EVERYTHING, "pa1")
     model.restore(decode(GOLDEN.read_bytes()))
-    assert judged(model) == AT_GOLDEN
+    assert digest_monitor(model) == AT_GOLDEN
     assert int(model.progress.events[0]) == 1600
     model.learn(STREAM[1600:])
-    assert judged(model) == AFTER_GOLDEN
+    assert digest_monitor(model) == AFTER_GOLDEN
 
 
-def test_todays_arrays_are_those_of_the_golden_file():
-    model = built(EVERYTHING, "pa1")
+def test_the_arrays_match_the_golden_file():
+    model = build_monitored(EVERYTHING, "pa1")
     model.learn(STREAM[:1600])
-    assert judged(model) == AT_GOLDEN
+    assert digest_monitor(model) == AT_GOLDEN
 
 
-def test_a_name_as_long_as_an_event_is_cut_and_the_checkpoint_is_read_again():
-    """A word can have any length; it once made a checkpoint that its own writer refused."""
+def test_a_very_long_feature_name_is_cut_in_alarms():
+    """A word can have any length; uncut, it once made a checkpoint that its own writer refused."""
     features, label = Features(text=("note",), bits=8), Label(positive="yes")
 
-    def fed(model, decoder, first, last):
+    def feed(model, decoder, first, last):
         words = ["x" * 5000 if n == 0 or n >= 600 else "short" for n in range(first, last)]
         lines = [
             json.dumps({"features": {"note": word}, "label": "yes"}).encode() for word in words
@@ -342,14 +347,14 @@ def test_a_name_as_long_as_an_event_is_cut_and_the_checkpoint_is_read_again():
         Model(make("pa1"), features, label, decoder, Drift(inputs=QUICK)) for decoder in made
     )
     (alarm,) = [
-        alarm for alarm in fed(model, made[0], 0, 900) if alarm.series.startswith("note=xx")
+        alarm for alarm in feed(model, made[0], 0, 900) if alarm.series.startswith("note=xx")
     ]
     assert len(alarm.series) == service.model.drift_actions.LONGEST
     again.restore(decode(everything(model)))
     assert again.alarms.latest() == model.alarms.latest()
 
 
-def test_an_alarm_in_words():
+def test_the_message_of_an_alarm_names_place_and_change():
     assert (
         an_alarm(20_032).message
         == "drift at event 20,032, partition 0, position 20032: 'error' rose by 0.25 (adwin)"
@@ -357,20 +362,20 @@ def test_an_alarm_in_words():
 
 
 @pytest.mark.parametrize("missing", ["quality/", "history/"])
-def test_quality_and_history_begin_anew_together(missing):
-    first, second = built(), built()
+def test_quality_and_history_are_reset_together(missing):
+    first, second = build_monitored(), build_monitored()
     first.learn(STREAM[:700])
-    snapshot = taken(first)
+    snapshot = take_snapshot(first)
     kept = {name: array for name, array in snapshot.arrays.items() if not name.startswith(missing)}
     second.restore(snapshot._replace(arrays=kept))
     second.learn(STREAM[700:])
-    again = built()
+    again = build_monitored()
     again.restore(decode(everything(second)))
     assert everything(again) == everything(second)
 
 
-def test_many_events_at_once_are_looked_at_in_parts(monkeypatch):
-    whole, parts = built(), built()
+def test_a_large_batch_is_monitored_in_parts_with_the_same_result(monkeypatch):
+    whole, parts = build_monitored(), build_monitored()
     monkeypatch.setattr(service.model.model, "LOOKED_AT", 100)
     alarms = parts.learn(STREAM).alarms
     monkeypatch.setattr(service.model.model, "LOOKED_AT", 10**9)

@@ -1,5 +1,5 @@
-"""Requests that are counted as open: whole ones, until they are answered or their connection is
-lost.
+"""Requests count as open from their last byte until they are answered or their
+connection is lost.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ ASKED = HEAD + b"body"
 
 
 class App:
-    """Answers when it is told to."""
+    """An app that answers once `go` is set."""
 
     def __init__(self):
         self.go = asyncio.Event()
@@ -46,16 +46,18 @@ async def scenario():
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     await until(lambda: server.started)
 
-    async def connected(data):
+    async def connect(data):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(data)
         return reader, writer
 
-    slow = await connected(HEAD + b"bo")
-    long = await connected(HEAD.replace(b"4", b"400000"))
+    slow = await connect(HEAD + b"bo")
+    long = await connect(HEAD.replace(b"4", b"400000"))
     await until(lambda: app.entered == 1)
-    assert (gate._open, limit.open, limit.arriving) == (0, 0, 1), "the long one is being read"
-    first, second = await connected(ASKED), await connected(ASKED)
+    assert (gate._open, limit.open, limit.arriving) == (0, 0, 1), (
+        "the long request is still being read"
+    )
+    first, second = await connect(ASKED), await connect(ASKED)
     await until(lambda: gate._open == 2)
     assert not gate._idle.is_set()
     app.go.set()
@@ -75,8 +77,8 @@ def test_open_requests_are_counted():
 
 
 async def unread():
-    """Two requests of a client that reads nothing: the first answer fills every buffer, the second
-    waits for it.
+    """Send two requests and read nothing: the first answer fills every buffer, and the second waits
+    for it.
     """
 
     async def app(scope, receive, send):
@@ -102,14 +104,14 @@ async def unread():
     await until(lambda: (gate._open, limit.open) == (0, 1))
     writer.transport.abort()
     await until(lambda: limit.open == 0)
-    assert gate._open == 0, "it is counted once"
+    assert gate._open == 0, "the request must be counted once"
     server.should_exit = True
     await serving
 
 
 async def aborted():
-    """A client that breaks off: whoever works for it can ask whether it is still there. (One that
-    only has no more to say may still be listening.)
+    """Break off a connection: the app can ask whether its client is still connected. (A client that
+    only stopped sending may still read.)
     """
     asked, said = [], []
 
@@ -133,14 +135,14 @@ async def aborted():
     writer.transport.abort()
     await until(lambda: limit.open == 0)
     assert asked[0]()
-    assert said == [False], "while it was there"
+    assert said == [False], "the client must count as connected until it breaks off"
     server.should_exit = True
     await serving
 
 
-def test_who_works_for_a_client_can_ask_whether_it_has_gone():
+def test_the_app_can_ask_whether_its_client_has_disconnected():
     asyncio.run(aborted())
 
 
-def test_an_answer_that_waits_for_its_reader_holds_nobody_up():
+def test_an_unread_answer_does_not_count_as_an_open_request():
     asyncio.run(unread())

@@ -1,4 +1,4 @@
-"""The form of a dashboard, as far as ours use it."""
+"""The form of a dashboard, as far as our dashboards use it."""
 
 from typing import Any, Literal
 
@@ -7,8 +7,8 @@ from pydantic.alias_generators import to_camel
 
 
 class Strict(BaseModel):
-    """Grafana drops what it does not know without a word, so a misspelt key is found here or
-    nowhere.
+    """Forbids unknown keys: Grafana silently ignores them, so only this form finds a
+    misspelt key.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel)
@@ -148,13 +148,13 @@ class Link(Strict):
 
 
 class Board(Strict):
-    """Without `id`, which belongs to one Grafana's database."""
+    """A dashboard without `id`, which belongs to the database of one Grafana."""
 
     uid: str = Field(pattern="^onepass-[a-z]+$")
     title: str
     description: str
     tags: list[str]
-    schema_version: int = Field(ge=39)  # of Grafana 11
+    schema_version: int = Field(ge=39)  # the schema of Grafana 11
     version: int
     editable: Literal[False]
     graph_tooltip: int

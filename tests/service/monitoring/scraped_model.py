@@ -33,7 +33,9 @@ class Scraped:
         self.metrics.rejected(reasons)
 
     def samples(self) -> dict[tuple[str, ...], float]:
-        """Every series by its name and the values of its labels, without the model's."""
+        """Return every series by its name and the values of its labels, without the
+        model's label.
+        """
         text = self.metrics.exposition(self.model, self.health).decode()
         found = {}
         for family in text_string_to_metric_families(text):

@@ -1,5 +1,5 @@
-"""Dashboards and rules name what the service has and all of it; and have the form that Grafana and
-Prometheus read.
+"""Dashboards and rules use only metrics of the service, and all of them; they have the form that
+Grafana and Prometheus read.
 """
 
 import os
@@ -41,8 +41,8 @@ UNITS = {"none", "short", "percentunit", "s", "bytes", "eps", "reqps"}
 SELECTED = '{model=~"$model",instance=~"$instance"'
 
 
-def exported() -> dict[str, set[str]]:
-    """Each metric of the service -> the names that its series have in a scrape."""
+def list_exported() -> dict[str, set[str]]:
+    """Return each metric of the service -> the names that its series have in a scrape."""
     registry = CollectorRegistry()
     Metrics(registry, model="m")
     return {
@@ -51,13 +51,13 @@ def exported() -> dict[str, set[str]]:
     }
 
 
-def test_there_are_the_four_dashboards():
+def test_the_four_dashboards_exist():
     assert {name: board["title"] for name, board in boards().items()} == TITLES
     assert {board["uid"] for board in boards().values()} == {f"onepass-{name}" for name in TITLES}
 
 
 @looped("path", DASHBOARDS, ids=lambda path: path.stem)
-def test_dashboard_is_whole(path: Path):
+def test_each_dashboard_has_variables_annotations_and_links(path: Path):
     board = Board.model_validate_json(path.read_text(encoding="utf-8"))
     assert [
         (each.name, each.query.query == each.definition) for each in board.templating["list"]
@@ -70,7 +70,9 @@ def test_dashboard_is_whole(path: Path):
         "Rollbacks",
         "Restarts",
     ]
-    assert [link.tags for link in board.links] == [board.tags], "from each dashboard to the others"
+    assert [link.tags for link in board.links] == [board.tags], (
+        "each dashboard must link to the others"
+    )
     ids = [panel.id for panel in board.panels]
     assert len(ids) == len(set(ids))
     titles = [panel.title for panel in board.panels]
@@ -88,7 +90,7 @@ def test_panels_fill_the_grid(path: Path):
     ]
     assert len(cells) == len(set(cells)), "two panels overlap"
     wide, high = (1 + max(cell[axis] for cell in cells) for axis in (0, 1))
-    assert len(cells) == wide * high, "a hole"
+    assert len(cells) == wide * high, "the grid has a hole"
     assert wide == 24
 
 
@@ -100,7 +102,7 @@ PANELS = {
 
 
 @looped("panel", PANELS.values(), PANELS)
-def test_panel_says_what_it_shows(panel: Panel):
+def test_each_panel_has_a_unit_thresholds_and_valid_targets(panel: Panel):
     defaults = panel.field_config.defaults
     assert defaults.unit in UNITS or defaults.unit.startswith("suffix:")
     refs = [target.ref_id for target in panel.targets]
@@ -121,7 +123,7 @@ def test_panel_says_what_it_shows(panel: Panel):
 
 
 @looped("query", [*panel_queries(), *annotation_queries()], ids=lambda query: query.place)
-def test_a_query_is_of_the_chosen_models_and_processes(query):
+def test_each_query_selects_the_chosen_models_and_processes(query):
     assert len(METRIC.findall(query.expr)) == query.expr.count(SELECTED)
     assert len(RECORDED.findall(query.expr)) == query.expr.count('{model=~"$model"}')
     assert (
@@ -130,17 +132,17 @@ def test_a_query_is_of_the_chosen_models_and_processes(query):
 
 
 @looped("path", [*DASHBOARDS, *RULES, *RULE_TESTS], ids=lambda path: path.name)
-def test_named_metrics_are_exported(path: Path):
+def test_every_named_metric_is_exported(path: Path):
     named = set(METRIC.findall(path.read_text(encoding="utf-8")))
-    assert named - set().union(*exported().values()) == set()
+    assert named - set().union(*list_exported().values()) == set()
 
 
-def test_every_exported_metric_is_looked_at():
+def test_every_exported_metric_is_used():
     used = {name for expression in expressions() for name in METRIC.findall(expression)}
-    assert [metric for metric, names in exported().items() if not names & used] == []
+    assert [metric for metric, names in list_exported().items() if not names & used] == []
 
 
-def test_recorded_series_are_used_and_used_ones_recorded():
+def test_recording_rules_match_the_series_in_use():
     recorded = [rule["record"] for rule in rules() if "record" in rule]
     assert len(recorded) == len(set(recorded))
     assert {name for expression in expressions() for name in RECORDED.findall(expression)} == set(
@@ -161,7 +163,7 @@ def rule_tests() -> list[dict[str, Any]]:
 
 
 @looped("name", ALERTS)
-def test_alert_says_what_is_wrong_and_what_to_do(name: str):
+def test_each_alert_has_severity_texts_and_documentation(name: str):
     rule = ALERTS[name]
     assert rule["labels"]["severity"] in {"critical", "warning", "info"}
     assert rule["annotations"].keys() == {"summary", "description"}
@@ -171,12 +173,12 @@ def test_alert_says_what_is_wrong_and_what_to_do(name: str):
 
 
 @looped("name", ALERTS)
-def test_alert_is_seen_to_fire_and_not_to_fire(name: str):
+def test_each_alert_is_tested_to_fire_and_to_stay_silent(name: str):
     asked = [each for each in rule_tests() if f'ALERTS{{alertname="{name}"' in each["expr"]]
     fired = [sample["labels"] for each in asked for sample in each["exp_samples"]]
     assert any(not each["exp_samples"] for each in asked)
     assert fired
-    # A text may use no label that the alert has not: it would say "<no value>".
+    # A text may use only labels of the alert; another label would become "<no value>".
     text = "".join(ALERTS[name]["annotations"].values())
     for label in re.findall(r"\$labels\.(\w+)", text):
         assert all(f'{label}="' in labels for labels in fired)
@@ -191,7 +193,7 @@ def test_alert_is_seen_to_fire_and_not_to_fire(name: str):
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )
-def test_promtool(arguments: tuple[Any, ...]):
+def test_promtool_accepts_configuration_rules_and_rule_tests(arguments: tuple[Any, ...]):
     promtool = shutil.which("promtool")
     if promtool is None and os.environ.get("CI") == "true":
         pytest.fail("no promtool: apt-get install prometheus", pytrace=False)

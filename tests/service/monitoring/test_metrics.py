@@ -1,4 +1,4 @@
-"""Metrics: the numbers are the model's, and nothing that an event holds becomes a series."""
+"""Metrics have the numbers of the model, and no content of an event becomes a series."""
 
 import json
 import math
@@ -60,7 +60,7 @@ def test_counters_and_gauges_after_learning():
     }
 
 
-def test_the_checkpoint():
+def test_the_newest_checkpoint_has_metrics():
     scraped = Scraped()
     scraped.feed(event(1, a=1), event(-1, a=2), event(1, a=3))
     assert ("checkpoint_generation",) not in scraped.samples()
@@ -73,7 +73,7 @@ def test_the_checkpoint():
     assert found["uncheckpointed_events",] == 2
 
 
-def test_a_restored_model_has_its_gauges_and_no_counts():
+def test_a_restored_model_has_gauges_but_no_counts():
     first, second = Scraped(), Scraped()
     first.feed(event(1, a=1), event(-1, a=1))
     second.model.restore(first.model.snapshot(BEGINNING, Lineage(), whole=True))
@@ -83,9 +83,9 @@ def test_a_restored_model_has_its_gauges_and_no_counts():
     assert found["weight_norm",] == first.samples()["weight_norm",] > 0
 
 
-def test_the_lease_a_freeze_and_a_kafka_broker():
+def test_lease_freeze_and_kafka_are_gauges():
     scraped = Scraped()
-    assert ("kafka_up",) not in scraped.samples(), "the log is no Kafka"
+    assert ("kafka_up",) not in scraped.samples(), "a log that is not Kafka must have no kafka_up"
     scraped.metrics = Metrics(CollectorRegistry(), "m", kafka=True)
     scraped.health.lease_held = scraped.health.source_up = True
     assert [scraped.samples()[name,] for name in ("lease_held", "frozen", "kafka_up")] == [1, 0, 1]
@@ -93,7 +93,7 @@ def test_the_lease_a_freeze_and_a_kafka_broker():
     assert [scraped.samples()[name,] for name in ("lease_held", "frozen", "kafka_up")] == [0, 1, 0]
 
 
-def test_what_was_lost_fenced_or_damaged_is_counted_from_nought():
+def test_counters_of_losses_fences_and_damage_begin_at_0():
     scraped = Scraped()
     names = [("events_lost_total", "retention"), ("fenced_total",), ("checkpoint_corrupt_total",)]
     assert [scraped.samples()[name] for name in names] == [0, 0, 0]
@@ -103,7 +103,7 @@ def test_what_was_lost_fenced_or_damaged_is_counted_from_nought():
     assert [scraped.samples()[name] for name in names] == [7, 1, 1]
 
 
-def test_health():
+def test_health_and_lag_are_gauges():
     scraped = Scraped()
     assert [scraped.samples()[name,] for name in ("ready", "source_up", "redis_up")] == [0, 0, 0]
     scraped.health.ready = scraped.health.store_up = True
@@ -112,10 +112,10 @@ def test_health():
     assert (scraped.samples()["lag_events", "0"], scraped.samples()["lag_events", "1"]) == (5, 0)
     scraped.health.lag = {"1": 3}
     lag = {key: value for key, value in scraped.samples().items() if key[0] == "lag_events"}
-    assert lag == {("lag_events", "1"): 3}, "of a partition that is read no more nothing is known"
+    assert lag == {("lag_events", "1"): 3}, "a partition that is no longer read must have no lag"
 
 
-def test_only_a_rollback_that_is_taken_up_is_counted_as_one():
+def test_a_rollback_is_counted_once_when_it_is_loaded():
     scraped = Scraped()
     restated = msgspec.structs.replace(CHECKPOINT, generation=4, commit="d", origin="rollback to 3")
     for before, now in (
@@ -129,7 +129,7 @@ def test_only_a_rollback_that_is_taken_up_is_counted_as_one():
     assert scraped.samples()["rollbacks_total",] == 1
 
 
-def test_quality_and_drift_are_the_models():
+def test_quality_and_drift_metrics_equal_those_of_the_model():
     scraped = Scraped("perceptron")
     found = scraped.samples()
     assert [found["drift_alarms_total", name] for name in scraped.model.monitor.detector_names] == [
@@ -154,7 +154,7 @@ def test_quality_and_drift_are_the_models():
     assert found["update_seconds_count",] == 1
 
 
-def test_an_error_that_fell_is_no_alarm():
+def test_a_fallen_error_is_not_counted_as_an_alarm():
     scraped = Scraped()
     alarms = [
         Alarm(n, "adwin", "error", change, 0.5, None, "0", "1", (), 1.0)
@@ -170,14 +170,14 @@ def test_an_error_that_fell_is_no_alarm():
     assert found["update_seconds_sum",] == 0.25
 
 
-def test_a_topic_of_very_many_partitions_is_one_series():
+def test_the_lag_of_very_many_partitions_is_one_series():
     scraped = Scraped()
     scraped.health.lag = {str(number): 2 for number in range(PARTITIONS + 1)}
     lag = {key: value for key, value in scraped.samples().items() if key[0] == "lag_events"}
     assert lag == {("lag_events", "all"): 2 * (PARTITIONS + 1)}
 
 
-def test_answers_and_failures():
+def test_answers_and_failures_are_counted():
     scraped = Scraped()
     scraped.metrics.answered(200)
     scraped.metrics.answered(422)
@@ -227,7 +227,7 @@ FEED = st.lists(
 )
 @examples(50)
 @given(feeds=st.lists(FEED, min_size=1, max_size=4))
-def test_no_event_makes_a_series(learner, label, feeds):
+def test_no_event_adds_a_series(learner, label, feeds):
     scraped = Scraped(learner, label)
     scraped.feed(event(1, a=1))
     before = scraped.samples().keys()

@@ -1,5 +1,5 @@
-"""A model that has learned a file in several generations, in a real Redis: what an
-operator finds.
+"""A model that has learned a file in several generations, in a real Redis, as an
+operator finds it.
 """
 
 import gc
@@ -17,11 +17,11 @@ from service.sources.base import Bookmark
 from service.sources.file import FileSource
 from service.sources.urls import log_name
 from service.storage import RedisStore
-from tests.service.cli.command_line import asked
+from tests.service.cli.command_line import run_command
 
 
 def events(count):
-    """Plain arithmetic; every twentieth is no event."""
+    """Return events from plain arithmetic; every twentieth is invalid."""
     lines = [
         json.dumps(
             {
@@ -34,13 +34,13 @@ def events(count):
     return ["no json" if n % 20 == 7 else line for n, line in enumerate(lines)]
 
 
-def learned(capsys, config):
-    """By the command itself, to the end that the log has now; in this process, which it tunes for
-    itself.
+def learn_to_end(capsys, config):
+    """Run `onepass learn` to the present end of the log, in this process; undo how the command
+    tunes the process.
     """
     interval = sys.getswitchinterval()
     try:
-        status, out, err = asked(capsys, "learn", "--until-end", "--config", config)
+        status, out, err = run_command(capsys, "learn", "--until-end", "--config", config)
     finally:
         sys.setswitchinterval(interval)
         gc.unfreeze()
@@ -49,8 +49,8 @@ def learned(capsys, config):
 
 
 class World:
-    """Learns by hand what a learner would, so that every generation is known; large enough for
-    deltas.
+    """Learns step by step as a learner would, so that every generation is known; the model is large
+    enough for deltas.
     """
 
     def __init__(self, folder, redis_url, count=400, **changes) -> None:
@@ -72,7 +72,7 @@ class World:
         self.begin()
 
     def begin(self):
-        """As a learner that starts."""
+        """Restore as a learner does when it starts."""
         settings = self.settings
         self.decoder = Decoder(settings.features, settings.label, settings.limits)
         self.model = Model(settings.learner, settings.features, settings.label, self.decoder)
@@ -90,7 +90,7 @@ class World:
         return found
 
     def learn(self, count):
-        """So many records into a new generation."""
+        """Learn this many records into a new generation."""
         records = self.source.poll(0, count)
         assert len(records) == count
         decoded = [self.decoder.event(record.value) for record in records]

@@ -1,8 +1,7 @@
-"""Checkpoints that the version before the renames of 0.1.0 wrote: they load, and `audit` finds them
-identical.
+"""Checkpoints written before the renames of 0.1.0 load, and `audit` finds them identical.
 
-Each file is an export of a model that learned `lines()` with that version. All but the kernel model
-had `drift.on_error: [raise]`, the old name of `boost`.
+Each file is an export of a model that learned `lines()` with that version. All models except the
+kernel model had `drift.on_error: [raise]`, the old name of `boost`.
 """
 
 import json
@@ -20,7 +19,7 @@ from service.features.decoder import Decoder, Event
 from service.features.reject import Reject
 from service.model.model import Model
 from service.storage import RedisStore
-from tests.service.cli.command_line import asked
+from tests.service.cli.command_line import run_command
 
 EARLIER = Path(__file__).parents[1] / "golden" / "earlier"
 LEARNED = 720
@@ -44,7 +43,7 @@ FAMILIES = {
     },
     "kernel": {"learner": "forgetron", "label": BINARY, "drift": {}},
 }
-"""The settings of each model, in the names of today."""
+"""The settings of each model, under today's names."""
 DIGESTS = {
     "linear": "809ec8460f4d0de8f345e9567036959a919e4f1de469f4dc9b1c09a0b2108f4e",
     "scaled": "1ede35bd1aa3bd08c944c44c3abeadda1926bab9fa684a95f5a5b49ce509a9a9",
@@ -56,7 +55,9 @@ KINDS = pytest.mark.parametrize("family", FAMILIES)
 
 
 def event(n):
-    """From event 360 on, the features hint at another label than before: the error rises."""
+    """Return event n; from event 360 on, the features hint at another label than before, so the
+    error rises.
+    """
     label = ("ham", "spam", "news")[(n * 7 + n // 11) % 3 if n % 13 else 2]
     hint = label if n < 360 else {"ham": "spam", "spam": "news", "news": "ham"}[label]
     size = {"ham": -3, "spam": 2, "news": 5}[hint] + (n * 37 % 11 - 5) / 4
@@ -90,11 +91,11 @@ def config(tmp_path, redis_url, family):
     return path
 
 
-def stored(family):
+def read_stored(family):
     return unpack((EARLIER / f"{family}.onepass").read_bytes())[0]
 
 
-def fresh(settings):
+def make_model(settings):
     decoder = Decoder(
         settings.features, settings.label, settings.limits, settings.max_feature_names
     )
@@ -111,20 +112,18 @@ def learn(model, decoder, records):
 
 @KINDS
 def test_the_file_has_the_old_names(family):
-    """Otherwise the tests below would show nothing."""
-    drift = stored(family).model["drift"]
+    """Otherwise the tests below would prove nothing."""
+    drift = read_stored(family).model["drift"]
     assert {"raise_by", "raise_for"} <= drift.keys()
     assert ("raise" in drift["on_error"]) == (family != "kernel")
 
 
 @KINDS
-def test_an_earlier_checkpoint_is_imported_and_the_audit_finds_the_same_bits(
-    config, family, capsys
-):
+def test_an_earlier_checkpoint_is_imported_and_audited_to_the_bit(config, family, capsys):
     file = EARLIER / f"{family}.onepass"
-    status, _, err = asked(capsys, "checkpoints", "import", file, "--config", config)
+    status, _, err = run_command(capsys, "checkpoints", "import", file, "--config", config)
     assert (status, err) == (0, "")
-    status, out, err = asked(capsys, "audit", "--config", config, "--json")
+    status, out, err = run_command(capsys, "audit", "--config", config, "--json")
     assert status == 0, err
     found = json.loads(out)
     assert found["identical"]
@@ -135,19 +134,19 @@ def test_an_earlier_checkpoint_is_imported_and_the_audit_finds_the_same_bits(
 
 
 @KINDS
-def test_learning_goes_on_from_an_earlier_checkpoint_with_the_same_bits(config, family):
-    """Detectors, pending actions and events still boosted are taken over, not only the weights."""
+def test_a_model_continues_from_an_earlier_checkpoint_to_the_bit(config, family):
+    """Detectors, pending actions and boosted events are restored, not only the weights."""
     settings = load(config, {})
-    restored, decoder = fresh(settings)
-    restored.restore(stored(family))
-    whole, other = fresh(settings)
+    restored, decoder = make_model(settings)
+    restored.restore(read_stored(family))
+    whole, other = make_model(settings)
     learn(whole, other, lines())
     later = [event(n) for n in range(LEARNED, LEARNED + 400)]
     learn(restored, decoder, later)
     learn(whole, other, later)
-    bookmark = stored(family).bookmark
+    bookmark = read_stored(family).bookmark
     one, same = (
-        m.snapshot(bookmark, stored(family).lineage, whole=True) for m in (restored, whole)
+        m.snapshot(bookmark, read_stored(family).lineage, whole=True) for m in (restored, whole)
     )
     assert one.with_digest().state_digest == same.with_digest().state_digest
     arrays = {name for name in one.arrays if name != "alarms"}
@@ -158,15 +157,15 @@ def test_learning_goes_on_from_an_earlier_checkpoint_with_the_same_bits(config, 
 
 
 @pytest.mark.parametrize("family", ["scaled"])
-def test_the_next_checkpoint_has_the_new_names(config, family):
+def test_the_next_checkpoint_has_the_new_setting_names(config, family):
     settings = load(config, {})
-    model, _ = fresh(settings)
-    model.restore(stored(family))
+    model, _ = make_model(settings)
+    model.restore(read_stored(family))
     with closing(RedisStore(settings.store, settings.name, settings.checkpoint)) as store:
         assert store.acquire() is not Acquired.HELD_ELSEWHERE
         assert store.load() is None
-        lineage, segments = Recorder(stored(family).lineage).lineage()
-        store.save(model.snapshot(stored(family).bookmark, lineage, whole=True), segments)
+        lineage, segments = Recorder(read_stored(family).lineage).lineage()
+        store.save(model.snapshot(read_stored(family).bookmark, lineage, whole=True), segments)
         drift = store.read(store.newest()).model["drift"]
     assert drift["on_error"] == ["boost", "reset_scaler"]
     assert {"boost_factor", "boost_events"} <= drift.keys()

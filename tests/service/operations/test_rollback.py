@@ -1,4 +1,4 @@
-"""Going back: which stretches are told, and that nothing else changes."""
+"""A rollback records which events it skips, and changes nothing else."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def snapshot(entries=()) -> Snapshot:
     )
 
 
-def test_what_is_passed_over():
+def test_skipped_events_are_listed_per_partition():
     assert find_skipped(EARLIER, EARLIER) == []
     assert find_skipped(EARLIER, LATER) == [
         Lost("0", "10", "25", 15, "rolled_back"),
@@ -38,7 +38,7 @@ def test_what_is_passed_over():
     assert find_skipped(*streams) == [Lost("0", "1-0", "9-3", 0, "rolled_back")]
 
 
-def test_from_then_only_the_word_is_added():
+def test_a_rewind_adds_only_its_entry():
     before = snapshot([Run("0", "0", "10", 10)])
     after, segments = build_rollback(before, WORDS)
     assert segments == {}
@@ -46,13 +46,13 @@ def test_from_then_only_the_word_is_added():
     assert after._replace(lineage=before.lineage) == before.with_digest()
 
 
-def test_with_its_position_kept_it_has_the_later_marks_too():
+def test_kept_offsets_bring_the_later_marks():
     after, _ = build_rollback(snapshot(), WORDS, LATER)
     assert after.bookmark == LATER
     assert after.lineage.entries == (WORDS, *find_skipped(EARLIER, LATER))
 
 
-def test_a_long_history_is_sealed_on_the_way(monkeypatch):
+def test_a_rollback_seals_a_long_history(monkeypatch):
     monkeypatch.setattr(module, "SEALED_AFTER", 2)
     runs = [Run("01"[n % 2], str(n // 2), str(n // 2 + 1), 1) for n in range(4)]
     after, segments = build_rollback(snapshot(runs), WORDS, LATER)

@@ -1,4 +1,4 @@
-"""Models carried by files on a real Redis: their history comes along, and hostile files never reach
+"""Models moved by files on a real Redis: their history comes along, and hostile files never reach
 the store.
 """
 
@@ -17,13 +17,13 @@ from service.checkpoint.snapshot import Snapshot, UnwritableSnapshotError, encod
 from service.config.settings import Backup
 from service.sources.base import Bookmark
 from service.storage.file_backup import FileBackup
-from tests.service.cli.command_line import asked
+from tests.service.cli.command_line import run_command
 from tests.service.operations.checkpoint_history import World
 
 
 @pytest.fixture
 def world(tmp_path, redis_url, monkeypatch):
-    """Its history is in seven segments of two entries, the last entries open."""
+    """A world whose history has seven segments of two entries, and open last entries."""
     monkeypatch.setattr(lineage_module, "SEALED_AFTER", 2)
     with closing(World(tmp_path, redis_url)) as world:
         for generation in range(7):
@@ -35,7 +35,9 @@ def world(tmp_path, redis_url, monkeypatch):
 @pytest.fixture
 def run(world, capsys):
     def run(action, *arguments, status=0):
-        got, out, err = asked(capsys, "checkpoints", action, *arguments, "--config", world.config)
+        got, out, err = run_command(
+            capsys, "checkpoints", action, *arguments, "--config", world.config
+        )
         assert got == status, err
         assert "Traceback" not in err
         if status:
@@ -45,12 +47,12 @@ def run(world, capsys):
     return run
 
 
-def past(world):
+def read_history(world):
     found = world.begin()
     return list(history(found.snapshot.lineage, world.store.segment))
 
 
-def empty(redis_url):
+def flush(redis_url):
     with Redis.from_url(redis_url) as client:
         client.flushdb()
 
@@ -59,27 +61,29 @@ def newest(world) -> Snapshot:
     return world.store.read(world.store.newest()).with_digest()
 
 
-def copied(world, folder):
-    """The newest generation as a copy, as a learner makes it."""
+def back_up(world, folder):
+    """Write the newest generation as a file backup, as a learner does."""
     FileBackup(Backup(folder=folder), "m").offer(7, newest(world), world.store.segment)
     (path,) = folder.glob("*.onepass")
     return path
 
 
-def test_a_copy_brings_the_history_that_lies_beside_it(world, run, tmp_path, redis_url):
-    before = past(world)
-    path = copied(world, tmp_path / "copies")
-    empty(redis_url)
+def test_an_imported_backup_brings_its_history(world, run, tmp_path, redis_url):
+    before = read_history(world)
+    path = back_up(world, tmp_path / "copies")
+    flush(redis_url)
     assert run("import", path)[1] == ""
-    assert past(world) == before
+    assert read_history(world) == before
 
 
-def test_a_copy_without_its_history_is_taken_and_that_is_said(world, run, tmp_path, redis_url):
-    path = copied(world, tmp_path / "copies")
+def test_a_backup_without_its_history_is_imported_with_a_warning(world, run, tmp_path, redis_url):
+    path = back_up(world, tmp_path / "copies")
     for segment in path.parent.glob("*.history"):
         segment.unlink()
-    assert run("import", path, "--replace")[1] == "", "the store still has it"
-    empty(redis_url)
+    assert run("import", path, "--replace")[1] == "", (
+        "the store still has the history, so there must be no warning"
+    )
+    flush(redis_url)
     out, err = run("import", path)
     assert "is generation 1 now" in out
     assert "the history is incomplete (segment" in err
@@ -88,8 +92,8 @@ def test_a_copy_without_its_history_is_taken_and_that_is_said(world, run, tmp_pa
     assert world.begin().snapshot.events > 0
 
 
-def test_a_long_history_is_no_part_of_the_header(world, run, tmp_path, monkeypatch, redis_url):
-    before, file = past(world), tmp_path / "m.onepass"
+def test_a_long_history_is_not_part_of_the_header(world, run, tmp_path, monkeypatch, redis_url):
+    before, file = read_history(world), tmp_path / "m.onepass"
     sealed = world.recorder.lineage()[0].sealed
     with monkeypatch.context() as patch:
         patch.setattr("service.checkpoint.snapshot.LONGEST_HEADER", 2800)
@@ -102,12 +106,12 @@ def test_a_long_history_is_no_part_of_the_header(world, run, tmp_path, monkeypat
             )
         assert snapshot.lineage.sealed == sealed == next(iter(segments))
         assert len(segments) == 6
-        empty(redis_url)
+        flush(redis_url)
         assert run("import", file)[1] == ""
-    assert past(world) == before
+    assert read_history(world) == before
 
 
-def test_an_export_of_a_history_that_is_gone_in_part(world, run, tmp_path, redis_url):
+def test_an_export_of_an_incomplete_history_warns(world, run, tmp_path, redis_url):
     names = list(lineage_module.segments_of(world.recorder.lineage()[0], world.store.segment))
     with Redis.from_url(redis_url) as client:
         client.delete(f"{{m:m}}:l:{names[3]}")
@@ -153,15 +157,15 @@ HOSTILE = {
 
 @pytest.fixture
 def careless(monkeypatch):
-    """An attacker writes what `encode` refuses."""
+    """Writes files as an attacker would, with content that `encode` refuses."""
 
-    def written(path, snapshot):
+    def write(path, snapshot):
         with monkeypatch.context() as patch:
             patch.setattr("service.checkpoint.snapshot._decode_header", lambda *_, **__: None)
             path.write_bytes(b"".join(encode(snapshot).buffers))
         return path
 
-    return written
+    return write
 
 
 @pytest.mark.parametrize(("change", "words"), HOSTILE.values(), ids=HOSTILE)
@@ -174,12 +178,12 @@ def test_a_hostile_file_is_refused_in_one_line(world, run, tmp_path, careless, c
 
 
 @pytest.mark.parametrize("name", ["a strange array", "a class of a binary model", "no label"])
-def test_a_learner_that_finds_what_does_not_fit_stops_in_one_line(world, capsys, name):
-    """However it came into the store."""
+def test_a_learner_that_loads_an_unfit_checkpoint_stops_with_one_line(world, capsys, name):
+    """This holds however the checkpoint came into the store."""
     world.store.restate(HOSTILE[name][0](newest(world)))
     world.store.close()
     world.config.write_text(yaml.safe_dump(world.values | {"api": {"port": 0}}))
-    status, _, err = asked(capsys, "learn", "--config", world.config)
+    status, _, err = run_command(capsys, "learn", "--config", world.config)
     assert status == 3
     assert "Traceback" not in err
     last = err.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""`onepass papers`: what it says and how it ends; the figures themselves are for `make papers`."""
+"""`onepass papers`: what it prints and how it ends; `make papers` checks the figures themselves."""
 
 import gzip
 import json
@@ -32,7 +32,7 @@ EVENTS = 300
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch):
-    """Jobs in this process, where data sets can be small."""
+    """Runs jobs in this process, where data sets can be small."""
     monkeypatch.setattr(papers, "run_jobs", lambda jobs, done: [_done(job, done) for job in jobs])
     monkeypatch.setattr(mk_synthetic, "EVENTS", EVENTS)
     mk_synthetic._test_set.cache_clear()
@@ -45,7 +45,7 @@ def _done(job, done):
 
 @pytest.fixture
 def small(data, tmp_path):
-    """The beginnings of the files."""
+    """Folder with the first lines of the data files."""
     for name in (mk_adult.TRAIN, mk_adult.TEST, mk_trec.FILE):
         with gzip.open(data / name) as whole:
             lines = list(islice(whole, EVENTS))
@@ -60,18 +60,18 @@ def small(data, tmp_path):
     return tmp_path
 
 
-def asked(capsys, *words):
+def run_papers(capsys, *words):
     status = main(["papers", *map(str, words)])
     return status, *capsys.readouterr()
 
 
-def test_all_papers_on_the_beginnings_of_their_data(capsys, small):
-    status, out, err = asked(capsys, "--quick", "--json", "--data", small)
+def test_all_papers_run_on_small_data(capsys, small):
+    status, out, err = run_papers(capsys, "--quick", "--json", "--data", small)
     assert err == ""
     told = json.loads(out)
     assert told.keys() == {"machine", "results", "bars"}
     assert told["results"].keys() == papers.PAPERS.keys()
-    assert status == 1, "three hundred rows do not make thousands of support vectors"
+    assert status == 1, "300 rows cannot make thousands of support vectors"
     assert [bar["name"].partition(",")[0] for bar in told["bars"]] == [
         f"mk-adult: {row}" for row in mk_adult.BARS
     ]
@@ -96,8 +96,8 @@ def test_all_papers_on_the_beginnings_of_their_data(capsys, small):
     assert by_class[2]["Human, thesis"] == 79.06
 
 
-def test_the_table_says_the_same(capsys):
-    status, out, err = asked(capsys, "mk-synthetic", "--quick")
+def test_the_table_is_readable_without_json(capsys):
+    status, out, err = run_papers(capsys, "mk-synthetic", "--quick")
     assert (status, err) == (0, "")
     head, *rows = out.partition("one pass\n")[2].splitlines()
     wanted = "row runs F1 F1, thesis accuracy accuracy, thesis SV SV, thesis CPU s CPU s, thesis"
@@ -108,7 +108,7 @@ def test_the_table_says_the_same(capsys):
         assert remark in out
 
 
-def test_a_missed_bar_is_shown_and_is_the_status(capsys, monkeypatch):
+def test_a_missed_bar_is_shown_and_sets_the_status(capsys, monkeypatch):
     bars = [Bar("a", 1.0, "<=", 2.0), Bar("b", 3.0, "<=", 2.0)]
 
     def jobs(folder, *, quick):
@@ -117,8 +117,8 @@ def test_a_missed_bar_is_shown_and_is_the_status(capsys, monkeypatch):
 
     bare = Experiment("", "", (), jobs, lambda done: Findings({}, bars[: 2 - sum(done)], []))
     monkeypatch.setattr(papers, "_load_experiment", lambda _: bare)
-    assert asked(capsys, "mk-trec", "--quick")[0] == 0
-    status, out, _ = asked(capsys, "mk-trec")
+    assert run_papers(capsys, "mk-trec", "--quick")[0] == 0
+    status, out, _ = run_papers(capsys, "mk-trec")
     assert status == 1
     assert "ok     mk-trec: a" in out
     assert "MISSED mk-trec: b 3 <= 2" in out
@@ -133,20 +133,20 @@ def test_a_missed_bar_is_shown_and_is_the_status(capsys, monkeypatch):
         (("mk-adult", "--data", "."), "mk-adult needs a9a_train.svm.gz, which is not in ."),
     ],
 )
-def test_what_is_wrong_is_one_line(capsys, monkeypatch, words, said):
+def test_wrong_usage_is_refused_in_one_line(capsys, monkeypatch, words, said):
     monkeypatch.delenv("ONEPASS_DATA", raising=False)
-    status, out, err = asked(capsys, *words)
+    status, out, err = run_papers(capsys, *words)
     assert (status, out) == (2, "")
     assert said in err
     assert err.count("\n") == 1
 
 
-def test_data_is_where_the_environment_says(capsys, monkeypatch, tmp_path):
+def test_the_environment_names_the_data_folder(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("ONEPASS_DATA", str(tmp_path))
-    assert f"is not in {tmp_path}" in asked(capsys, "mk-adult")[2]
+    assert f"is not in {tmp_path}" in run_papers(capsys, "mk-adult")[2]
 
 
-def test_jobs_are_done_in_other_processes_and_come_back_in_order():
+def test_jobs_run_in_other_processes_and_return_in_order():
     done = []
     jobs = [Job(sorted, (word,)) for word in ("cba", "fed")] + [Job(os.getpid, ())]
     *words, other = run_jobs(jobs, lambda: done.append(1))
@@ -155,7 +155,7 @@ def test_jobs_are_done_in_other_processes_and_come_back_in_order():
     assert len(done) == 3
 
 
-def test_rows_are_permuted_with_all_that_is_theirs():
+def test_rows_are_permuted_with_their_weights():
     X = Batch.from_rows([([0, 2], [1.0, 5.0]), ([], []), ([1], [7.0])], [1.0, 2.0, 3.0])
     assert all(
         np.array_equal(a, b)
@@ -168,7 +168,7 @@ def test_rows_are_permuted_with_all_that_is_theirs():
     assert turned.weights.tolist() == [3.0, 1.0, 2.0]
 
 
-def test_trees_are_permuted_too(small):
+def test_rows_are_permuted_with_their_trees(small):
     data = mk_trec._data(small)
     order = np.random.default_rng(3).permutation(data.y.size)
     turned = permute(data.X, order).validate(1)
@@ -177,18 +177,18 @@ def test_trees_are_permuted_too(small):
         assert all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
 
 
-def test_the_synthetic_data_are_as_the_thesis_says(monkeypatch):
+def test_the_synthetic_data_match_the_thesis(monkeypatch):
     monkeypatch.setattr(mk_synthetic, "EVENTS", 20_000)
     X, y = mk_synthetic.draw(0)
     x = X.values.reshape(-1, 3)[:, 1:]
-    # 1 is √5 deviations from 0: a hundredth is on the wrong side.
+    # 1 is √5 deviations from 0, so a hundredth of the rows is on the wrong side.
     side = np.where(x[:, 0] > 0.0, 1.0, -1.0)
     assert np.mean(side != y) == pytest.approx(0.1, abs=0.02)
     assert x[side > 0].mean(axis=0) == pytest.approx([1.0, 1.0], abs=0.07)
     assert x[side < 0].var(axis=0) == pytest.approx([0.2, 2.0], abs=0.15)
 
 
-def test_spread_and_distance():
+def test_bars_compare_means_within_a_relative_distance():
     assert mean_and_deviation([1.0, 3.0]) == {"mean": 2.0, "sd": pytest.approx(2**0.5)}
     assert mean_and_deviation([4]) == {"mean": 4.0}
     assert make_bar("n", 104.0, 100.0, 0.05).ok
@@ -196,8 +196,8 @@ def test_spread_and_distance():
     assert not make_bar("n", 94.0, 100.0, 0.05).ok
 
 
-def test_the_plain_projectron_keeps_what_ours_keeps():
-    """So what its variants keep is due to what they compare."""
+def test_the_plain_projectron_keeps_as_many_rows_as_ours():
+    """So differences between its variants are due to their comparisons."""
     X, y = mk_synthetic.draw(1)
     data = mk_synthetic.Data(X, y, X, y, mk_synthetic.SimpleNamespace(dense=True, bias=True, dim=3))
     ours = one_pass("", 0, make("projectron++:eta=0.1,gamma=2,max_support=300"), data)

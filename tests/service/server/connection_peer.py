@@ -1,4 +1,4 @@
-"""A client of one connection that does as it likes: what it says, and what it is told."""
+"""A client with one connection that sends and reads byte by byte as the test says."""
 
 import json
 import socket
@@ -12,7 +12,7 @@ CANARY = b"canary-51c7"
 
 
 class Peer:
-    """A client that does as it likes."""
+    """A client that sends and reads exactly what the test says."""
 
     def __init__(self, world, receive_buffer=None):
         self.socket = socket.socket()
@@ -34,13 +34,17 @@ class Peer:
         self.socket.sendall(data)
 
     def deliver(self, data):
-        """Send it, and wait until the server has taken it; false if it ends the connection."""
+        """Send the data, and wait until the server has taken it; return False if the server ends
+        the connection.
+        """
         taken = self.world.taken + len(data)
         try:
             self.socket.sendall(data)
         except ConnectionError:
             return False
-        wait_for(lambda: self.world.taken >= taken or self.world.ending(), "what was sent")
+        wait_for(
+            lambda: self.world.taken >= taken or self.world.ending(), "the server takes the data"
+        )
         return not self.world.ending()
 
     def more(self):
@@ -52,7 +56,7 @@ class Peer:
         return bool(data)
 
     def reply(self):
-        """Status, headers, body of the next reply."""
+        """Return status, headers and body of the next reply."""
         while b"\r\n\r\n" not in self.buffer:
             assert self.more(), f"closed after {self.buffer[:200]!r}"
         head, _, self.buffer = self.buffer.partition(b"\r\n\r\n")
@@ -67,7 +71,7 @@ class Peer:
         return int(first.split()[1]), headers, body
 
     def closed(self):
-        """Whether the server ends the connection; what it says until then is in `buffer`."""
+        """Whether the server ends the connection; what it sends until then is in `buffer`."""
         try:
             while self.more():
                 pass
@@ -90,7 +94,7 @@ def post(body, path=b"/", length=None):
 
 
 def check_refusal(reply, status, code):
-    """In the one form, with the headers of every reply, and nothing of the input."""
+    """The refusal has the one form, the headers of every reply, and nothing of the input."""
     found, headers, body = reply
     assert found == status
     assert json.loads(body)["error"]["code"] == code
@@ -102,8 +106,10 @@ def check_refusal(reply, status, code):
     assert len(body) <= 4096
 
 
-def drips(peer, parts):
-    """Send a part with every tick until the server ends it; how long that took."""
+def drip(peer, parts):
+    """Send a part with every tick until the server ends the connection; return how long
+    that took.
+    """
     world = peer.world
     began = world.timers.now
     for part in parts:
@@ -119,7 +125,7 @@ def about(seconds):
 
 
 def release(world):
-    """From this thread, in the loop of the server."""
+    """Set the event `release` from this thread, in the server's loop."""
     for connection in world.connections():
         connection.loop.call_soon_threadsafe(world.release.set)
     if not world.connections():
@@ -127,4 +133,4 @@ def release(world):
             wait_for(world.connections, "the connection")
             (connection,) = world.connections()
             connection.loop.call_soon_threadsafe(world.release.set)
-            wait_for(lambda: world.limit.open == 0, "that none is open")
+            wait_for(lambda: world.limit.open == 0, "no open request")

@@ -1,4 +1,4 @@
-"""A server in a thread of the test's own process, whose time passes only when a test says so."""
+"""A server in a thread of the test's process, whose time passes only when a test says so."""
 
 import asyncio
 import socket
@@ -16,7 +16,7 @@ from service.server.server import make_server, open_socket
 from tests.waiting import HANG_SECONDS
 
 FAST = {"header_seconds": 0.5, "body_seconds": 0.5, "idle_seconds": 0.7, "max_in_flight": 4}
-"""In the time of `Timers`, which is not that of the machine."""
+"""Settings; their seconds are those of `Timers`, not of the machine."""
 TICK = 0.1
 BIG = b"x" * 20_000_000
 SEND_BUFFER = 65536
@@ -33,8 +33,8 @@ class Timer:
 
 
 class Timers:
-    """Stands for the loop of the server where connections ask it for time. That passes only when a
-    test says so.
+    """The loop of the server, as far as connections ask it for time; time passes only when a test
+    says so.
     """
 
     def __init__(self):
@@ -54,13 +54,15 @@ class Timers:
         return timer
 
     def pass_by(self, seconds):
-        """When this returns, all that was due has been done."""
+        """Let this many seconds pass; all timers that are due have run when this returns."""
         done = threading.Event()
         self._loop.call_soon_threadsafe(self._pass, self.now + seconds, done)
         assert done.wait(HANG_SECONDS)
 
     def ask(self, question):
-        """What the loop's own thread answers: in another, sizes may be seen in mid-change."""
+        """Ask in the loop's own thread: from another thread, sizes could be seen while
+        they change.
+        """
         answer = Future()
         self._loop.call_soon_threadsafe(lambda: answer.set_result(question()))
         return answer.result(HANG_SECONDS)
@@ -76,7 +78,7 @@ class Timers:
 
 
 class World:
-    """A server in a thread, and what happened in it."""
+    """A server in a thread, and a record of its events."""
 
     def __init__(self, **changes):
         self.api = Api(port=0, **FAST | changes)
@@ -89,13 +91,15 @@ class World:
         self.timers, self.accepted, self.taken = Timers(), 0, 0
         self.server.config.http = self.timed(self.server.config.http)
         self.socket = open_socket("127.0.0.1", 0, open_to_others=False)
-        # Otherwise the kernel may take megabytes of an answer at once, on a busy machine.
+        # Otherwise the kernel could take megabytes of an answer at once on a busy machine.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         self.port = self.socket.getsockname()[1]
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]})
 
     def timed(self, protocol):
-        """A connection that counts what it has got, and whose time is that of the timers."""
+        """Return a connection class that counts what it receives, and whose time is that of the
+        timers.
+        """
         world = self
 
         class Timed(protocol):
@@ -119,7 +123,7 @@ class World:
         return list(self.server.server_state.connections)
 
     def ending(self):
-        """Whether it is ending or has ended every connection."""
+        """Whether every connection is ending or has ended."""
         return all(connection.transport.is_closing() for connection in self.connections())
 
     def started(self):

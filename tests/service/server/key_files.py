@@ -20,7 +20,7 @@ def entry(secret=SECRET, **values):
     return {"name": "app", "sha256": digest_of(secret), "scopes": ["predict"]} | values
 
 
-def written(path, *entries):
+def write_keys(path, *entries):
     path.write_text(yaml.safe_dump(list(entries)))
     return path
 

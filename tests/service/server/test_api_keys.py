@@ -1,5 +1,5 @@
-"""Keys: only hashes are kept, every key is compared, limits hold, and the file may change under a
-running service.
+"""API keys: only hashes are stored, every key is compared, limits hold, and the file may change
+under a running service.
 """
 
 import logging
@@ -30,7 +30,7 @@ from tests.service.server.key_files import (
     Clock,
     entry,
     file_fixture,  # noqa: F401  # a fixture
-    written,
+    write_keys,
 )
 
 
@@ -39,14 +39,14 @@ def clock():
     return Clock()
 
 
-def made(file, capsys, *arguments):
+def new_key_command(file, capsys, *arguments):
     status = main(["keys", "new", "--file", str(file), *arguments])
     said = capsys.readouterr()
     return status, said.out.strip(), said.err
 
 
-def test_a_new_key_is_shown_once_and_only_its_hash_is_kept(file, capsys):
-    status, secret, _ = made(
+def test_a_new_key_is_shown_once_and_only_its_hash_is_stored(file, capsys):
+    status, secret, _ = new_key_command(
         file, capsys, "--name", "app", "--scope", "predict", "--scope", "metrics", "--rate", "5"
     )
     assert status == 0
@@ -66,10 +66,10 @@ def test_a_new_key_is_shown_once_and_only_its_hash_is_kept(file, capsys):
     assert [path.name for path in file.parent.iterdir()] == ["keys.yaml"]
 
 
-def test_a_key_that_would_never_be_good_is_not_made(file, capsys):
+def test_a_key_that_has_already_expired_is_not_created(file, capsys):
     today = datetime.now(UTC).date()
     for day in ("2020-01-01", str(today)):
-        status, out, err = made(
+        status, out, err = new_key_command(
             file, capsys, "--name", "one", "--scope", "predict", "--expires", day
         )
         assert (status, out) == (2, "")
@@ -77,29 +77,32 @@ def test_a_key_that_would_never_be_good_is_not_made(file, capsys):
         assert "later" in err
         assert not file.exists()
     later = str(today + timedelta(days=2))
-    assert made(file, capsys, "--name", "one", "--scope", "predict", "--expires", later)[0] == 0
+    assert (
+        new_key_command(file, capsys, "--name", "one", "--scope", "predict", "--expires", later)[0]
+        == 0
+    )
 
 
-def test_a_file_without_a_key_is_warned_of(file, clock, caplog):
-    ring = KeyFile(written(file), clock)
+def test_a_file_without_a_key_causes_a_warning(file, clock, caplog):
+    ring = KeyFile(write_keys(file), clock)
     (told,) = caplog.records
     assert told.levelno == logging.WARNING
     assert f"{file} has no key" in told.getMessage()
     assert "onepass keys new" in told.getMessage()
     caplog.clear()
-    written(file, entry())
+    write_keys(file, entry())
     clock.now += 2
     assert ring.find(SECRET.encode()) is not None
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-    written(file)
+    write_keys(file)
     clock.now += 2
     assert ring.find(SECRET.encode()) is None
     assert "has no key" in caplog.text
 
 
 def test_keys_are_listed_and_removed(file, capsys):
-    written(file, entry(name="one", expires=date(2020, 1, 1)))
-    made(file, capsys, "--name", "two", "--scope", "admin", "--rate", "0.5")
+    write_keys(file, entry(name="one", expires=date(2020, 1, 1)))
+    new_key_command(file, capsys, "--name", "two", "--scope", "admin", "--rate", "0.5")
     assert main(["keys", "list", "--file", str(file)]) == 0
     listed = capsys.readouterr().out
     assert listed.splitlines() == [
@@ -121,8 +124,8 @@ def test_keys_are_listed_and_removed(file, capsys):
         ["remove", "--name", "b"],
     ],
 )
-def test_what_cannot_be_done_leaves_the_file_as_it_was(file, capsys, arguments):
-    made(file, capsys, "--name", "app", "--scope", "predict")
+def test_a_refused_command_leaves_the_file_unchanged(file, capsys, arguments):
+    new_key_command(file, capsys, "--name", "app", "--scope", "predict")
     before = file.read_bytes()
     action, *rest = arguments
     assert main(["keys", action, "--file", str(file), *rest]) == 2
@@ -148,7 +151,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("content", "words"), WRONG.values(), ids=WRONG)
-def test_a_wrong_file_is_refused_by_name(file, content, words):
+def test_a_wrong_file_is_refused_with_its_path(file, content, words):
     file.write_text(yaml.safe_dump(content))
     with pytest.raises(SettingsError) as caught:
         read_keys(file)
@@ -158,7 +161,7 @@ def test_a_wrong_file_is_refused_by_name(file, content, words):
     assert "\n" not in str(caught.value)
 
 
-def test_no_yaml_and_no_file(file):
+def test_a_missing_or_unreadable_file_is_refused(file):
     with pytest.raises(SettingsError, match="onepass keys new"):
         read_keys(file)
     file.write_text("[")
@@ -169,9 +172,9 @@ def test_no_yaml_and_no_file(file):
         read_keys(file)
 
 
-def test_every_key_is_compared_whichever_is_presented(file, monkeypatch):
+def test_every_key_is_compared_for_each_presented_key(file, monkeypatch):
     others = [new_key() for _ in range(9)]
-    written(file, entry(), *(entry(other, name=f"k{n}") for n, other in enumerate(others)))
+    write_keys(file, entry(), *(entry(other, name=f"k{n}") for n, other in enumerate(others)))
     ring = KeyFile(file)
     compared = []
     monkeypatch.setattr(
@@ -184,8 +187,8 @@ def test_every_key_is_compared_whichever_is_presented(file, monkeypatch):
 
 
 @given(st.binary(max_size=80))
-def test_only_the_key_itself_is_known(tmp_path_factory, presented):
-    ring = KeyFile(written(tmp_path_factory.mktemp("keys") / "keys.yaml", entry()))
+def test_only_the_exact_key_is_found(tmp_path_factory, presented):
+    ring = KeyFile(write_keys(tmp_path_factory.mktemp("keys") / "keys.yaml", entry()))
     assert (ring.find(presented) is not None) == (presented == SECRET.encode())
 
 
@@ -200,8 +203,8 @@ def test_only_the_key_itself_is_known(tmp_path_factory, presented):
         (None, True),
     ],
 )
-def test_a_key_ends_in_time(file, expires, good):
-    ring = KeyFile(written(file, entry() | ({"expires": expires} if expires else {})))
+def test_a_key_expires_at_its_time(file, expires, good):
+    ring = KeyFile(write_keys(file, entry() | ({"expires": expires} if expires else {})))
     assert (ring.find(SECRET.encode()) is not None) == good
 
 
@@ -210,23 +213,23 @@ def test_a_key_ends_in_time(file, expires, good):
     burst=st.integers(1, 1000),
     waits=st.lists(st.floats(0.0, 100.0), min_size=1, max_size=100),
 )
-def test_a_bucket_never_gives_more_than_burst_and_rate(rate, burst, waits):
+def test_a_bucket_never_exceeds_burst_and_rate(rate, burst, waits):
     now, given_out = 0.0, 0
     bucket = Bucket(rate, burst, now)
     for wait in waits:
         now += wait
         while (left := bucket.take(now)) == 0.0:
             given_out += 1
-            # Tokens are summed wait by wait; a rounding of each could give one a little early.
+            # Tokens are added wait by wait; their roundings could give one a little early.
             assert given_out <= burst + rate * now + 1e-6 * (1 + rate * now)
         assert left > 0
     at = now + left * (1 + 1e-9) + 1e-6
-    assert bucket.take(at) == 0.0, "there is one when it was said that there would be"
+    assert bucket.take(at) == 0.0, "the token must be there after the announced wait"
 
 
-def test_the_rate_of_a_key_is_its_own(file, clock):
+def test_each_key_has_its_own_rate(file, clock):
     other = new_key()
-    ring = KeyFile(written(file, entry(rate=2), entry(other, name="b")), clock)
+    ring = KeyFile(write_keys(file, entry(rate=2), entry(other, name="b")), clock)
     holder, free = ring.find(SECRET.encode()), ring.find(other.encode())
     assert [ring.wait(holder) for _ in range(3)] == [0.0, 0.0, 0.5]
     assert {ring.wait(free) for _ in range(1000)} == {0.0}
@@ -235,36 +238,36 @@ def test_the_rate_of_a_key_is_its_own(file, clock):
 
 
 def test_guessing_is_limited_by_address_and_the_table_is_bounded(file, clock):
-    ring = KeyFile(written(file, entry()), clock)
+    ring = KeyFile(write_keys(file, entry()), clock)
     assert [ring.failed("a") == 0.0 for _ in range(FAILURES + 5)] == [True] * FAILURES + [False] * 5
     assert ring.failed("b") == 0.0
     for n in range(5 * ADDRESSES):
         ring.failed(f"address {n}")
         ring.failed("a")
     assert len(ring._failed) == ADDRESSES
-    assert ring.failed("a") > 0.0, "one that goes on is not forgotten"
+    assert ring.failed("a") > 0.0, "an address that continues must not be forgotten"
 
 
 def test_a_changed_file_is_read_within_a_second_and_buckets_stay(file, clock):
-    ring = KeyFile(written(file, entry(rate=0.1)), clock)
+    ring = KeyFile(write_keys(file, entry(rate=0.1)), clock)
     assert ring.wait(ring.find(SECRET.encode())) == 0.0
     other = new_key()
-    written(file, entry(rate=0.1, scopes=["metrics"]), entry(other, name="b"))
-    assert ring.find(other.encode()) is None, "not looked at twice in a second"
+    write_keys(file, entry(rate=0.1, scopes=["metrics"]), entry(other, name="b"))
+    assert ring.find(other.encode()) is None, "the file must be read at most once per second"
     clock.now += 0.999
     assert ring.find(other.encode()) is None
     clock.now += 0.001
     assert ring.find(other.encode()).name == "b"
     holder = ring.find(SECRET.encode())
     assert holder.scopes == {"metrics"}
-    assert ring.wait(holder) > 0.0, "not refilled"
-    written(file, entry(other, name="b"))
+    assert ring.wait(holder) > 0.0, "a reload must not refill the bucket"
+    write_keys(file, entry(other, name="b"))
     clock.now += 1
-    assert ring.find(SECRET.encode()) is None, "taken away"
+    assert ring.find(SECRET.encode()) is None, "a removed key must be refused"
 
 
-def test_a_broken_or_missing_file_keeps_the_keys_and_says_so_once(file, clock, caplog):
-    ring = KeyFile(written(file, entry()), clock)
+def test_a_broken_or_missing_file_keeps_the_keys_and_logs_once(file, clock, caplog):
+    ring = KeyFile(write_keys(file, entry()), clock)
     for broken in (lambda: file.write_text("- {name: [}"), file.unlink):
         caplog.clear()
         broken()
@@ -274,18 +277,18 @@ def test_a_broken_or_missing_file_keeps_the_keys_and_says_so_once(file, clock, c
                 assert ring.find(SECRET.encode()) is not None
         assert len(caplog.records) == 1
         assert str(file) in caplog.text
-    written(file, entry(new_key()))
+    write_keys(file, entry(new_key()))
     clock.now += 1
     assert ring.find(SECRET.encode()) is None
 
 
-def test_a_ring_needs_a_good_file_to_begin_with(file):
+def test_a_service_cannot_start_with_a_broken_keys_file(file):
     file.write_text("- 1")
     with pytest.raises(SettingsError):
         KeyFile(file)
 
 
-def test_a_file_that_is_no_file_of_keys_is_not_read(tmp_path, caplog):
+def test_an_unsuitable_keys_file_is_not_read(tmp_path, caplog):
     clock = Clock()
     path = tmp_path / "keys.yaml"
     secret = new_key()
@@ -301,11 +304,11 @@ def test_a_file_that_is_no_file_of_keys_is_not_read(tmp_path, caplog):
         path.unlink()
         spoil()
         clock.now += 2
-        assert ring.find(secret.encode()) is not None, "the keys read before stay"
+        assert ring.find(secret.encode()) is not None, "the keys read before must stay valid"
         if path.is_dir():
             path.rmdir()
             path.touch()
-    assert caplog.text.count("stay valid") == 3, "the same twice in a row is told once"
+    assert caplog.text.count("stay valid") == 3, "the same error twice in a row must be logged once"
 
 
 def test_a_file_that_becomes_readable_is_read(tmp_path, monkeypatch):
@@ -320,13 +323,13 @@ def test_a_file_that_becomes_readable_is_read(tmp_path, monkeypatch):
         yaml.safe_dump([{"name": "b", "sha256": digest_of(new), "scopes": ["predict"]}])
     )
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_text", refused_for_rights)
+        patch.setattr(Path, "read_text", deny_permission)
         clock.now += 2
         assert ring.find(old.encode()) is not None
     clock.now += 2
-    assert ring.find(old.encode()) is None, "nothing of the file has changed but the rights"
+    assert ring.find(old.encode()) is None, "only the permissions of the file have changed"
     assert ring.find(new.encode()) is not None
 
 
-def refused_for_rights(*_, **__):
+def deny_permission(*_, **__):
     raise PermissionError(13, "Permission denied")

@@ -1,5 +1,5 @@
-"""The keys file under `onepass keys`: the service that reads it as another user must see every
-change.
+"""`onepass keys` changes the keys file so that the service, which may be another user, still reads
+it.
 """
 
 import logging
@@ -22,11 +22,11 @@ from tests.service.server.key_files import (
     Clock,
     entry,
     file_fixture,  # noqa: F401  # a fixture
-    written,
+    write_keys,
 )
 
 SERVICE = 65534
-"""The user `nobody`, as whom the service runs here."""
+"""The user `nobody`, who runs the service in these tests."""
 ONLY_ROOT = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root can give a file to another user"
 )
@@ -40,12 +40,12 @@ READ_ACL = struct.pack("<I", 2) + b"".join(
         (0x20, 0, 0xFFFFFFFF),
     )
 )
-"""POSIX ACL: the owner reads and writes, the user of the service reads."""
+"""POSIX ACL: the owner may read and write, the user of the service may read."""
 
 
 @pytest.fixture
 def shared():
-    """A folder that other users can enter; pytest's own are closed to them."""
+    """A folder that other users can enter; pytest's own folders are closed to them."""
     folder = Path(tempfile.mkdtemp(prefix="onepass-keys-"))
     folder.chmod(0o755)
     yield folder
@@ -62,8 +62,8 @@ os.setgroups([]), os.setgid(USER), os.setuid(USER)
 """
 
 
-def as_service(code, *arguments):
-    """Run Python as the user of the service, who may not be able to start the interpreter itself;
+def run_as_service(code, *arguments):
+    """Run Python as the user of the service, who may be unable to start the interpreter; return
     what it prints.
     """
     done = subprocess.run(
@@ -81,7 +81,7 @@ def as_service(code, *arguments):
 
 
 def names_seen_by_service(path):
-    return as_service("print(*(key.name for key in read_keys(Path(sys.argv[1]))))", path)
+    return run_as_service("print(*(key.name for key in read_keys(Path(sys.argv[1]))))", path)
 
 
 def keys_command(action, path, name):
@@ -94,7 +94,7 @@ def keys_command(action, path, name):
     ("owner", "group", "mode"), [(SERVICE, SERVICE, 0o600), (0, SERVICE, 0o640), (0, 0, 0o644)]
 )
 def test_the_service_still_reads_the_file_after_root_changed_it(shared, owner, group, mode):
-    path = written(shared / "keys.yaml", entry(), entry("x", name="gone"))
+    path = write_keys(shared / "keys.yaml", entry(), entry("x", name="gone"))
     path.chmod(mode)
     os.chown(path, owner, group)
     assert keys_command("remove", path, "gone") == 0
@@ -107,7 +107,7 @@ def test_the_service_still_reads_the_file_after_root_changed_it(shared, owner, g
 
 @ONLY_ROOT
 def test_an_access_list_of_the_file_is_kept(shared):
-    path = written(shared / "keys.yaml", entry(), entry("x", name="gone"))
+    path = write_keys(shared / "keys.yaml", entry(), entry("x", name="gone"))
     path.chmod(0o600)
     try:
         os.setxattr(path, "system.posix_acl_access", READ_ACL)
@@ -119,12 +119,12 @@ def test_an_access_list_of_the_file_is_kept(shared):
 
 
 @ONLY_ROOT
-def test_a_change_that_cannot_keep_the_owner_is_refused(shared):
+def test_a_change_that_would_lose_the_owner_is_refused(shared):
     shared.chmod(0o777)
-    path = written(shared / "keys.yaml", entry(), entry("x", name="gone"))
+    path = write_keys(shared / "keys.yaml", entry(), entry("x", name="gone"))
     path.chmod(0o644)
     before = path.read_bytes()
-    said = as_service(
+    said = run_as_service(
         "print(main(sys.argv[1:]))", "keys", "remove", "--file", path, "--name", "gone"
     )
     assert said == "2", said
@@ -133,7 +133,7 @@ def test_a_change_that_cannot_keep_the_owner_is_refused(shared):
 
 
 def test_the_refusal_names_the_owner_and_what_to_do(file, monkeypatch, capsys):
-    written(file, entry())
+    write_keys(file, entry())
 
     def refuse(*_):
         raise PermissionError(1, "Operation not permitted")
@@ -148,10 +148,10 @@ def test_the_refusal_names_the_owner_and_what_to_do(file, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("links", [1, 2])
-def test_the_file_that_a_link_leads_to_is_written(tmp_path, links):
+def test_a_change_through_a_link_is_written_to_its_target(tmp_path, links):
     real = tmp_path / "real"
     real.mkdir()
-    target = written(real / "keys.yaml", entry(), entry("x", name="gone"))
+    target = write_keys(real / "keys.yaml", entry(), entry("x", name="gone"))
     link = tmp_path / "link.yaml"
     for number in range(links):
         place = link if number == links - 1 else tmp_path / f"between-{number}"
@@ -164,7 +164,7 @@ def test_the_file_that_a_link_leads_to_is_written(tmp_path, links):
     assert [path.name for path in real.iterdir()] == ["keys.yaml"]
 
 
-def test_a_link_to_nothing_gets_its_target_and_a_circle_is_refused(tmp_path, capsys):
+def test_a_dangling_link_gets_its_target_and_a_link_cycle_is_refused(tmp_path, capsys):
     link, target = tmp_path / "link.yaml", tmp_path / "target.yaml"
     link.symlink_to(target)
     assert keys_command("new", link, "app") == 0
@@ -177,9 +177,9 @@ def test_a_link_to_nothing_gets_its_target_and_a_circle_is_refused(tmp_path, cap
     assert circle.is_symlink()
 
 
-def test_a_file_with_two_names_is_refused(file, capsys):
-    """To write one name would leave the other, which the service may read, as it was."""
-    written(file, entry())
+def test_a_file_with_a_hard_link_is_refused(file, capsys):
+    """Writing one name would leave the other, which the service may read, unchanged."""
+    write_keys(file, entry())
     os.link(file, file.with_name("other.yaml"))
     assert keys_command("remove", file, "app") == 2
     assert "hard link" in capsys.readouterr().err
@@ -189,9 +189,9 @@ def test_a_file_with_two_names_is_refused(file, capsys):
 @pytest.mark.parametrize(
     "spoil", [lambda path: path.write_text("- {name: [}"), Path.unlink], ids=["broken", "gone"]
 )
-def test_a_file_that_stays_unusable_ends_every_key_until_it_is_mended(file, caplog, spoil):
+def test_a_file_that_stays_unusable_disables_all_keys_until_it_is_fixed(file, caplog, spoil):
     clock = Clock()
-    ring = KeyFile(written(file, entry()), clock)
+    ring = KeyFile(write_keys(file, entry()), clock)
     assert ring.usable
     spoil(file)
     clock.now += 1
@@ -204,43 +204,45 @@ def test_a_file_that_stays_unusable_ends_every_key_until_it_is_mended(file, capl
             clock.now += 1
             assert ring.find(SECRET.encode()) is None
     assert caplog.text.count("every key is refused") == 1
-    written(file, entry())
+    write_keys(file, entry())
     clock.now += 1
     assert ring.find(SECRET.encode()) is not None
     assert ring.usable
 
 
-def test_two_short_troubles_do_not_add_up(file):
+def test_short_outages_of_the_file_do_not_add_up(file):
     clock = Clock()
-    ring = KeyFile(written(file, entry()), clock)
+    ring = KeyFile(write_keys(file, entry()), clock)
     for _ in range(3):
         file.unlink()
         for _ in range(int(REFUSE_SECONDS) - 1):
             clock.now += 1
             assert ring.find(SECRET.encode()) is not None
-        written(file, entry())
+        write_keys(file, entry())
         clock.now += 1
         assert ring.find(SECRET.encode()) is not None
 
 
-def test_rights_that_were_taken_away_are_noticed_though_the_content_stays(file, monkeypatch):
+def test_lost_read_permission_is_noticed(file, monkeypatch):
     clock = Clock()
-    ring = KeyFile(written(file, entry()), clock)
+    ring = KeyFile(write_keys(file, entry()), clock)
     file.chmod(0o000)
 
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_text", refuse)  # root may read it all the same
+    monkeypatch.setattr(Path, "read_text", refuse)  # root could read it nevertheless
     clock.now += 1
     assert ring.find(SECRET.encode()) is not None
     assert not ring.usable
 
 
-def test_a_file_that_cannot_be_used_is_a_metric(file):
+def test_an_unusable_file_shows_in_the_metrics(file):
     clock, scraped = Clock(), Scraped()
-    assert scraped.samples()["keys_file_up",] == 1.0, "no file at all is no trouble"
-    ring = KeyFile(written(file, entry()), clock)
+    assert scraped.samples()["keys_file_up",] == 1.0, (
+        "a service without keys must not report an unusable file"
+    )
+    ring = KeyFile(write_keys(file, entry()), clock)
     scraped.metrics.watch(ring)
     assert scraped.samples()["keys_file_up",] == 1.0
     file.unlink()

@@ -1,4 +1,4 @@
-"""A connection answers what is asked, tells a fault in one form, and leaves nothing behind."""
+"""A connection answers requests, reports faults in one form, and leaves nothing behind."""
 
 import gc
 import logging
@@ -17,7 +17,7 @@ from tests.service.server.connection_world import (
 from tests.waiting import HANG_SECONDS, wait_for
 
 
-def test_good_requests_on_one_connection(world):
+def test_one_connection_answers_many_requests(world):
     with Peer(world) as peer:
         for n in range(20):
             peer.send(post(b"%d" % n))
@@ -34,11 +34,11 @@ def test_good_requests_on_one_connection(world):
 
 
 def test_an_answered_request_leaves_nothing_to_collect(world):
-    """Or a collector would have to look for it, for milliseconds in which nobody is answered."""
+    """Otherwise garbage collection would delay all answers for milliseconds."""
     asked = 50
     with Peer(world) as peer:
 
-        def left():
+        def count_garbage():
             gc.collect()
             gc.disable()
             try:
@@ -49,8 +49,9 @@ def test_an_answered_request_leaves_nothing_to_collect(world):
             finally:
                 gc.enable()
 
-        # What else runs in this process may leave something now and then, a request always would.
-        assert min(left() for _ in range(5)) < asked
+        # Other code in this process may sometimes leave garbage; a request that did would always
+        # leave some.
+        assert min(count_garbage() for _ in range(5)) < asked
 
 
 def test_an_answer_to_head_has_no_body(world):
@@ -61,12 +62,12 @@ def test_an_answer_to_head_has_no_body(world):
         while data.count(b"HTTP/1.1 200") < 2 or not data.endswith(b"hello"):
             data += peer.recv(65536)
     first, second = data.split(b"HTTP/1.1 200")[1:]
-    assert first.endswith(b"\r\n\r\n"), "else what follows is taken for the next answer"
+    assert first.endswith(b"\r\n\r\n"), "a body would be read as part of the next answer"
     assert b"content-length: 5" in first
     assert second.endswith(b"hello")
 
 
-def test_a_header_of_two_lines_is_not_sent():
+def test_a_header_with_a_line_break_is_not_sent():
     class Cycle:
         default_headers = ()
         keep_alive = True
@@ -77,7 +78,7 @@ def test_a_header_of_two_lines_is_not_sent():
         writer._lines(Cycle())
 
 
-def test_a_long_body_that_is_waited_for_is_asked_for(world):
+def test_a_client_that_expects_100_continue_gets_it(world):
     with Peer(world) as peer:
         peer.send(
             b"POST / HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length:"
@@ -91,7 +92,7 @@ def test_a_long_body_that_is_waited_for_is_asked_for(world):
 
 
 @pytest.mark.parametrize("path", [b"/fault", b"/nothing"])
-def test_a_fault_is_told_in_the_one_form(world, path, caplog):
+def test_an_internal_error_has_the_one_form(world, path, caplog):
     with Peer(world) as peer:
         peer.send(get(path, b"x: " + CANARY))
         check_refusal(peer.reply(), 500, "internal")
@@ -100,7 +101,7 @@ def test_a_fault_is_told_in_the_one_form(world, path, caplog):
     assert CANARY.decode() not in caplog.text
 
 
-def test_requests_open_at_the_end_are_told_so_without_a_trace(caplog):
+def test_requests_open_at_shutdown_get_503_and_no_traceback(caplog):
     with serving(body_seconds=30, header_seconds=30) as world:
         world.server.config.timeout_graceful_shutdown = 1
         with Peer(world) as slow, Peer(world) as half, Peer(world) as idle:
@@ -119,7 +120,7 @@ def test_requests_open_at_the_end_are_told_so_without_a_trace(caplog):
         assert "CancelledError" not in caplog.text
 
 
-def test_who_has_said_all_still_gets_the_answer(world):
+def test_a_client_that_stopped_sending_still_gets_its_answer(world):
     with Peer(world) as peer:
         peer.send(get(b"/slow"))
         peer.socket.shutdown(socket.SHUT_WR)
@@ -129,7 +130,7 @@ def test_who_has_said_all_still_gets_the_answer(world):
         assert peer.closed()
 
 
-def test_a_row_of_requests_that_is_left_leaves_no_trace(caplog):
+def test_an_aborted_pipeline_leaves_no_log_line(caplog):
     with serving(idle_seconds=30) as world, Peer(world) as other:
         for _ in range(3):
             other.send(get())
@@ -137,9 +138,9 @@ def test_a_row_of_requests_that_is_left_leaves_no_trace(caplog):
             with Peer(world) as peer:
                 peer.send(post(b"x", b"/slow") + get())
                 wait_for(lambda: world.limit.open == 1, "a request")
-                # Reset, not ended; on loopback it has arrived when `close` returns.
+                # Reset, not ended; on loopback the reset has arrived when `close` returns.
                 peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             release(world)
-            wait_for(lambda: world.limit.open == 0, "that none is open")
+            wait_for(lambda: world.limit.open == 0, "no open request")
             world.release.clear()
     assert not caplog.records

@@ -1,4 +1,4 @@
-"""A connection looks at the host of every request, and an upgrade does not get around that."""
+"""A connection checks the host of every request, and an upgrade cannot bypass the check."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.service.server.connection_world import (
 )
 
 
-def test_an_upgrade_is_answered_as_a_plain_request_and_closed(world, caplog):
+def test_an_upgrade_is_answered_as_a_plain_request(world, caplog):
     with Peer(world) as peer:
         peer.send(
             get(b"/", b"connection: upgrade", b"upgrade: websocket", b"sec-websocket-key: eA==")
@@ -36,8 +36,8 @@ def test_an_upgrade_keeps_its_body(world):
         check_refusal(peer.reply(), 400, "bad_request")
 
 
-def test_http_1_0_may_leave_the_host_out_where_no_host_is_needed(world):
-    """Without keys it is refused: whoever names no host could be anybody's page."""
+def test_http_1_0_without_a_host_is_refused_without_keys(world):
+    """A request without a host could come from any site's page."""
     with Peer(world) as peer:
         peer.send(b"GET / HTTP/1.0\r\n\r\n")
         check_refusal(peer.reply(), 421, "host")
@@ -60,7 +60,7 @@ def test_a_host_in_the_target_counts_instead_of_the_header(world):
 
 
 @pytest.mark.parametrize("upgrade", [b"h2c", b"websocket"])
-def test_an_upgrade_does_not_get_around_the_host(world, upgrade):
+def test_an_upgrade_cannot_bypass_the_host_check(world, upgrade):
     more = (b"connection: Upgrade, HTTP2-Settings", b"upgrade: " + upgrade, b"http2-settings: A")
     for host, status in ((b"evil.test", 421), (b"localhost", 200)):
         with Peer(world) as peer:

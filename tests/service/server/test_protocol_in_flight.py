@@ -1,4 +1,6 @@
-"""A server answers only so many requests at once, and who is slow takes no place from others."""
+"""A server works on a limited number of requests at once, and slow clients take no place from
+others.
+"""
 
 from tests.service.server.connection_peer import Peer, check_refusal, get, post, release
 from tests.service.server.connection_world import (
@@ -8,7 +10,7 @@ from tests.service.server.connection_world import (
 from tests.waiting import wait_for
 
 
-def test_one_request_too_many_is_told_at_once_and_idle_connections_do_not_count():
+def test_a_request_beyond_the_limit_is_refused_at_once():
     with serving(idle_seconds=30, header_seconds=30) as world:
         idle = [Peer(world) for _ in range(20)]
         slow = [Peer(world) for _ in range(4)]
@@ -20,12 +22,12 @@ def test_one_request_too_many_is_told_at_once_and_idle_connections_do_not_count(
                 peer.send(post(b"x"))
                 reply = peer.reply()
                 check_refusal(reply, 503, "busy")
-                assert world.limit.open == 4, "nobody was waited for, and no time has passed"
+                assert world.limit.open == 4, "the refusal must not wait for other requests"
                 assert reply[1]["retry-after"] == "1"
             peer.send(get(b"/", b"connection: close"))
             check_refusal(peer.reply(), 503, "busy")
             assert peer.closed()
-        assert world.starts == 4, "no work was begun for the others"
+        assert world.starts == 4, "no work must begin for refused requests"
         release(world)
         assert [peer.reply()[0] for peer in slow] == [200] * 4
         idle[0].send(get())
@@ -51,7 +53,7 @@ def test_slow_bodies_take_no_place_from_others():
         assert world.refused == []
 
 
-def test_a_body_that_was_refused_and_still_comes_does_not_end_the_connection(world):
+def test_the_rest_of_a_refused_body_does_not_end_the_connection(world):
     with Peer(world) as peer:
         peer.send(post(b"x" * 100_000))
         check_refusal(peer.reply(), 413, "too_large")
@@ -59,7 +61,7 @@ def test_a_body_that_was_refused_and_still_comes_does_not_end_the_connection(wor
         assert peer.reply()[0] == 200
 
 
-def test_probes_are_answered_however_busy_it_is():
+def test_probes_are_answered_by_a_busy_server():
     with serving(idle_seconds=30) as world:
         slow = [Peer(world) for _ in range(4)]
         for peer in slow:
@@ -75,7 +77,7 @@ def test_probes_are_answered_however_busy_it_is():
             peer.socket.close()
 
 
-def test_long_bodies_that_are_slow_keep_only_their_like_waiting():
+def test_slow_long_bodies_block_only_long_bodies():
     with serving(body_seconds=30, max_in_flight=16) as world:
         slow = [Peer(world) for _ in range(40)]
         for peer in slow:
@@ -87,4 +89,4 @@ def test_long_bodies_that_are_slow_keep_only_their_like_waiting():
             assert peer.reply()[0] == 200
         for peer in slow:
             peer.socket.close()
-        wait_for(lambda: world.limit.arriving == 0, "that none arrives")
+        wait_for(lambda: world.limit.arriving == 0, "no arriving body")

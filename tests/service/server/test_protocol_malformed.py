@@ -1,4 +1,4 @@
-"""A connection refuses what is not good HTTP, in one form."""
+"""A connection refuses malformed HTTP, in one form."""
 
 import pytest
 
@@ -65,16 +65,16 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize(("data", "status", "code"), MALFORMED.values(), ids=MALFORMED)
-def test_what_is_not_good_http(world, data, status, code, caplog):
+def test_malformed_http_is_refused(world, data, status, code, caplog):
     with Peer(world) as peer:
         peer.send(data)
         check_refusal(peer.reply(), status, code)
         assert peer.closed()
     assert world.refused == [code]
-    assert caplog.text == "", "counted, not logged"
+    assert caplog.text == "", "a refusal must be counted, not logged"
 
 
-def test_as_many_headers_as_are_allowed_also_in_pieces(world):
+def test_the_largest_allowed_headers_are_accepted_in_pieces(world):
     with Peer(world) as peer:
         data = get(b"/", *(b"x-%d: %b" % (n, b"y" * 120) for n in range(99)))
         for start in range(0, len(data), 4000):
@@ -82,7 +82,7 @@ def test_as_many_headers_as_are_allowed_also_in_pieces(world):
         assert peer.reply()[0] == 200
 
 
-def test_a_trailer_is_no_header(world):
+def test_a_trailer_does_not_become_a_header(world):
     seen = []
 
     async def app(scope, receive, send):
@@ -99,7 +99,7 @@ def test_a_trailer_is_no_header(world):
     assert [name for name, _ in seen] == [b"host", b"transfer-encoding"]
 
 
-def test_a_trailer_without_end_is_cut(world):
+def test_an_endless_trailer_is_cut_off(world):
     with Peer(world) as peer:
         peer.send(b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: ")
         try:

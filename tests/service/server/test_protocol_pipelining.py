@@ -1,4 +1,4 @@
-"""A connection takes requests that come in a row one by one, each in its turn."""
+"""A connection answers pipelined requests one by one, in order."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.service.server.connection_world import (
 from tests.waiting import wait_for
 
 
-def test_pipelined_requests_have_a_bound(world):
+def test_the_number_of_pipelined_requests_is_bounded(world):
     with Peer(world) as peer:
         peer.send(get(b"/slow") + get() * 1000)
         wait_for(lambda: world.starts == 1, "a request")
@@ -25,7 +25,7 @@ GARBAGE = b"\x00 no HTTP \r\n\r\n"
 
 
 @pytest.mark.parametrize("whole", [get(), post(b"x"), post(b"x") * 5], ids=["get", "post", "five"])
-def test_a_whole_request_is_answered_before_what_follows_is_refused(world, whole):
+def test_a_complete_request_is_answered_before_garbage_is_refused(world, whole):
     with Peer(world) as peer:
         peer.send(whole + GARBAGE)
         for _ in range(whole.count(b"HTTP/1.1")):
@@ -35,7 +35,7 @@ def test_a_whole_request_is_answered_before_what_follows_is_refused(world, whole
     assert world.refused == ["bad_request"]
 
 
-def test_what_is_refused_waits_for_the_answer_and_nothing_after_it_is_read(world):
+def test_a_refusal_waits_for_the_earlier_answer_and_ends_reading(world):
     with Peer(world) as peer:
         peer.send(get(b"/slow"))
         wait_for(lambda: world.starts == 1, "a request")
@@ -49,7 +49,7 @@ def test_what_is_refused_waits_for_the_answer_and_nothing_after_it_is_read(world
     assert (world.refused, world.starts) == (["bad_request"], 1)
 
 
-def test_a_body_that_does_not_come_is_refused_behind_the_answer_before_it(world):
+def test_a_missing_body_is_refused_after_the_earlier_answer(world):
     with Peer(world) as peer:
         peer.deliver(get(b"/slow") + post(b"x", length=9))
         world.pass_by(2 * world.api.body_seconds)
@@ -61,8 +61,8 @@ def test_a_body_that_does_not_come_is_refused_behind_the_answer_before_it(world)
     assert (world.refused, world.starts) == (["request_timeout"], 1)
 
 
-def test_a_long_body_is_looked_at_in_its_turn_too(world):
-    """And not at its deadline, for in this test no time passes."""
+def test_a_long_pipelined_body_is_refused_in_its_turn(world):
+    """No time passes in this test, so the refusal does not come from a deadline."""
     with Peer(world) as peer:
         peer.send(get() + post(b"abc", length=99_999_999))
         assert peer.reply()[0] == 200
@@ -84,7 +84,7 @@ def test_a_long_body_is_looked_at_in_its_turn_too(world):
 
 
 @pytest.mark.parametrize("pieces", [1, 7])
-def test_pipelined_bodies_in_pieces(world, pieces):
+def test_pipelined_bodies_in_pieces_are_answered_in_order(world, pieces):
     data = b"".join(post(b"%d" % n * 90) for n in range(9)) + get()
     with Peer(world) as peer:
         for start in range(0, len(data), len(data) // pieces):

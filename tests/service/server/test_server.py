@@ -1,4 +1,4 @@
-"""Where HTTP may be listened to, and with which certificates and keys."""
+"""The addresses on which HTTP may listen, with which certificates and keys."""
 
 import socket
 import subprocess
@@ -16,7 +16,7 @@ from tests.service.api.api_client import Client
 
 
 @looped("host", ["127.0.0.1", "localhost", "127.5.0.1", "::1"])
-def test_the_loopback_needs_no_key(host):
+def test_listening_on_loopback_needs_no_key(host):
     try:
         open_socket(host, 0, open_to_others=False).close()
     except SettingsError as error:
@@ -26,8 +26,8 @@ def test_the_loopback_needs_no_key(host):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "0", "0x0", "00.0.0.0", "elsewhere"])
-def test_everything_else_needs_one_or_a_word(host, monkeypatch):
-    if host == "elsewhere":  # a name is what it leads to
+def test_listening_elsewhere_needs_keys_or_insecure(host, monkeypatch):
+    if host == "elsewhere":  # a name counts as its address
         found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("0.0.0.0", 0))]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
     with pytest.raises(SettingsError) as caught:
@@ -46,7 +46,7 @@ def keys(path, *scopes):
     return str(path)
 
 
-def test_administration_needs_a_key_for_it(tmp_path):
+def test_administration_needs_an_admin_key(tmp_path):
     for api in (
         {"admin": {"port": 0}},
         {"admin": {"port": 0}, "keys_file": keys(tmp_path / "a", "predict", "metrics")},
@@ -59,7 +59,7 @@ def test_administration_needs_a_key_for_it(tmp_path):
     admin._socket.close()
 
 
-def test_certificates_that_cannot_be_used_are_a_wrong_configuration(tmp_path):
+def test_unusable_certificates_are_refused_as_a_setting(tmp_path):
     words = (
         "req -x509 -newkey rsa:2048 -subj /CN=x -days 1 -keyout key -out cert -passout pass:secret"
     )

@@ -1,10 +1,10 @@
-"""Records polled from a source until there are enough."""
+"""Poll a source until there are enough records."""
 
 from tests.waiting import wait_for
 
 
 def take(source, count, most=7):
-    """The next `count` records, polled `most` at a time."""
+    """Return the next `count` records, polled `most` at a time."""
     records = []
 
     def enough():
@@ -19,7 +19,7 @@ def take(source, count, most=7):
 
 
 def finish(source):
-    """All records up to the end that `until_end` has set."""
+    """Return all records up to the end that `stop_at_end` has set."""
     records = []
 
     def ended():

@@ -1,5 +1,5 @@
-"""What only a file does as a log: an order drawn from a seed, a limit, another pass, and rows made
-into events.
+"""Properties that only a file has as a log: an order drawn from a seed, a limit, further passes,
+and rows that become events.
 """
 
 import json
@@ -23,7 +23,7 @@ def path(tmp_path):
 
 
 def drain(source: FileSource, most: int = 7) -> list[int]:
-    """The `n` of each row delivered."""
+    """Return the `n` of each delivered row."""
     numbers: list[int] = []
     while not source.at_end:
         numbers += [json.loads(record.value)["features"]["n"] for record in source.poll(0, most)]
@@ -39,7 +39,7 @@ def test_the_shuffle_is_the_documented_permutation(path):
     assert drain(source) == draws.permutation(ROWS).tolist()
 
 
-def test_file_order_without_a_shuffle_on_every_pass(path):
+def test_without_a_shuffle_every_pass_has_the_order_of_the_file(path):
     source = FileSource(scan(path))
     assert drain(source) == list(range(ROWS))
     assert source.poll(0, 5) == []
@@ -59,7 +59,7 @@ def test_the_limit_takes_the_first_of_the_order(path, shuffle):
 
 
 @pytest.mark.parametrize("shuffle", [None, 5])
-def test_another_source_goes_on_where_the_first_stopped(path, shuffle):
+def test_another_source_resumes_where_the_first_stopped(path, shuffle):
     whole = drain(FileSource(scan(path), shuffle=shuffle))
     first = FileSource(scan(path), shuffle=shuffle)
     head = first.poll(0, 9) + first.poll(0, 9)
@@ -90,7 +90,7 @@ def test_a_bookmark_of_a_file_with_another_past_is_refused(path):
         FileSource(path).seek(bookmark)
 
 
-def test_a_path_of_rows_is_converted_as_the_scan_does(path):
+def test_a_path_of_rows_is_converted_as_the_scan_converts_it(path):
     assert [record.value for record in FileSource(path).poll(0, ROWS)] == list(events(scan(path)))
 
 
@@ -107,7 +107,7 @@ def test_a_position_outside_the_file_is_lost(path, position):
         FileSource(path).seek(Bookmark({"0": position}, {}))
 
 
-def test_a_file_that_goes_or_shrinks_is_noticed(path):
+def test_a_file_that_disappears_or_shrinks_is_noticed(path):
     file = scan(path)
     source = FileSource(file)
     path.write_text("n,word,label\n1,x,1\n")
@@ -125,15 +125,17 @@ def test_a_file_that_goes_or_shrinks_is_noticed(path):
 # A file that is changed while it is read.
 
 
-def numbered(first, end):
+def make_lines(first, end):
     return b"".join(b'{"n": %08d}\n' % number for number in range(first, end))
 
 
 @pytest.fixture
 def growing(tmp_path):
-    """A file of several read-ahead buffers, of which the first rows were delivered."""
+    """A file larger than several read-ahead buffers, and a source that has delivered its first
+    rows.
+    """
     path = tmp_path / "x.jsonl"
-    path.write_bytes(numbered(0, 100_000))
+    path.write_bytes(make_lines(0, 100_000))
     source = FileSource(path)
     source.poll(0, 10)
     return path, source
@@ -149,7 +151,7 @@ def rest_of(source):
 @pytest.mark.parametrize("rows", [100_000, 150_000], ids=["as long", "longer"])
 def test_a_file_rewritten_in_place_is_noticed(growing, rows):
     path, source = growing
-    path.write_bytes(numbered(500_000, 500_000 + rows))
+    path.write_bytes(make_lines(500_000, 500_000 + rows))
     with pytest.raises(SourceLostError, match="changed while it was read"):
         rest_of(source)
 
@@ -157,23 +159,23 @@ def test_a_file_rewritten_in_place_is_noticed(growing, rows):
 def test_a_file_truncated_and_grown_again_is_noticed(growing):
     path, source = growing
     with path.open("r+b") as file:
-        file.truncate(len(numbered(0, 50_000)))
+        file.truncate(len(make_lines(0, 50_000)))
         file.seek(0, 2)
-        file.write(numbered(700_000, 780_000))
+        file.write(make_lines(700_000, 780_000))
     with pytest.raises(SourceLostError, match="changed while it was read"):
         rest_of(source)
 
 
-def test_a_file_that_grows_is_read_to_the_end_that_it_had(growing):
+def test_a_growing_file_is_read_to_the_end_it_had_at_the_start(growing):
     path, source = growing
     with path.open("ab") as file:
-        file.write(numbered(100_000, 100_100))
+        file.write(make_lines(100_000, 100_100))
     assert rest_of(source) == list(range(10, 100_000))
 
 
-def test_a_file_replaced_by_another_is_read_on_as_it_was(growing):
+def test_a_replaced_file_is_read_to_its_old_end(growing):
     path, source = growing
     other = path.with_suffix(".new")
-    other.write_bytes(numbered(900_000, 900_010))
+    other.write_bytes(make_lines(900_000, 900_010))
     other.rename(path)
     assert rest_of(source) == list(range(10, 100_000))

@@ -1,4 +1,4 @@
-"""What every log must do, run against each kind of it."""
+"""What every kind of log must do; each test runs against each kind."""
 
 import random
 import re
@@ -35,7 +35,7 @@ class Log(NamedTuple):
     append: Callable[[Sequence[bytes]], None]
     values: list[bytes]
     beyond: Callable[[str], str]
-    """A position that the log has not reached, from the last one it has."""
+    """Return a position that the log has not reached, from its last one."""
     client: str = "kafka-python"
 
     @property
@@ -76,7 +76,7 @@ def log(request, tmp_path):
         )
 
 
-def test_delivers_what_was_appended_in_order(log):
+def test_records_are_delivered_in_order(log):
     for start in range(0, len(log.values), 9):
         log.append(log.values[start : start + 9])
     with log.open() as source:
@@ -86,7 +86,7 @@ def test_delivers_what_was_appended_in_order(log):
         assert source.poll(0.1, 10) == []
 
 
-def test_fresh_source_goes_on_where_another_stopped(log):
+def test_a_new_source_resumes_where_another_stopped(log):
     log.append(log.values)
     for cut in [0, len(log.values), *RANDOM.sample(range(1, len(log.values)), 4)]:
         with log.open() as source:
@@ -99,8 +99,8 @@ def test_fresh_source_goes_on_where_another_stopped(log):
             assert source.poll(0.1, 10) == []
 
 
-def test_a_part_of_a_batch_has_the_bookmark_of_a_source_that_polled_no_more(log):
-    """Marks included: a log that was recreated is noticed at every record."""
+def test_a_bookmark_within_a_batch_equals_that_of_a_shorter_poll(log):
+    """This includes the marks: a recreated log is noticed at every record."""
     log.append(log.values)
     with log.open() as whole, log.open() as part:
         take(whole, 4)
@@ -119,7 +119,7 @@ def test_a_part_of_a_batch_has_the_bookmark_of_a_source_that_polled_no_more(log)
         assert whole.bookmark(len(records)) == whole.bookmark()
 
 
-def test_after_of_every_record_is_a_place_to_go_on(log):
+def test_reading_can_resume_after_every_record(log):
     log.append(log.values[:8])
     with log.open() as source:
         records = take(source, 8)
@@ -128,12 +128,10 @@ def test_after_of_every_record_is_a_place_to_go_on(log):
             assert take(source, 7 - number) == records[number + 1 :]
 
 
-def test_empty_log_is_no_error(log):
+def test_an_empty_log_is_no_error(log):
     with log.open() as source:
         assert source.poll(0.3, 10) == []
-        for _ in range(
-            1_000
-        ):  # one that paused for a time of its own would run into the hang limit
+        for _ in range(1_000):  # a poll that paused would hit the hang limit
             assert source.poll(0, 10) == []
         assert source.lag() == {"0": 0}
         end = source.stop_at_end()
@@ -142,7 +140,7 @@ def test_empty_log_is_no_error(log):
         assert source.poll(0.1, 10) == []
 
 
-def test_until_end_is_the_end_at_the_call(log):
+def test_stop_at_end_stops_at_the_end_at_the_call(log):
     log.append(log.values[:20])
     with log.open() as source:
         source.seek(BEGINNING)
@@ -158,7 +156,7 @@ def test_until_end_is_the_end_at_the_call(log):
         assert values(take(source, 20)) == log.values[20:]
 
 
-def test_first_end_outlives_the_source(log):
+def test_a_set_end_can_be_given_to_another_source(log):
     log.append(log.values[:20])
     with log.open() as source:
         end = source.stop_at_end()
@@ -172,12 +170,12 @@ def test_first_end_outlives_the_source(log):
         source.seek(source.bookmark())
         assert source.stop_at_end(end) == end
         assert source.at_end
-        if not log.is_file:  # has its own end
+        if not log.is_file:  # a file has its own end
             source.seek(source.bookmark())
             assert values(take(source, 20)) == log.values[20:]
 
 
-def test_end_that_the_log_does_not_reach_is_lost(log):
+def test_an_end_beyond_the_log_is_refused(log):
     log.append(log.values[:3])
     with log.open() as source:
         end = source.stop_at_end()
@@ -185,8 +183,8 @@ def test_end_that_the_log_does_not_reach_is_lost(log):
             source.stop_at_end({"0": log.beyond(end["0"])})
 
 
-def test_mark_that_does_not_fit_is_refused(log):
-    """The position is there and the log is as long: what was read before it is all that differs."""
+def test_a_mark_of_other_records_is_refused(log):
+    """The position exists and the log is as long; only the records before the position differ."""
     log.append(log.values[:8])
     with log.open() as source:
         take(source, 4)
@@ -203,7 +201,7 @@ def test_mark_that_does_not_fit_is_refused(log):
         assert values(take(source, 4)) == log.values[4:8]
 
 
-def test_only_one_partition(log):
+def test_a_single_partition_can_be_read(log):
     log.append(log.values[:4])
     with log.open(only="0") as source:
         assert values(take(source, 4)) == log.values[:4]
@@ -212,8 +210,8 @@ def test_only_one_partition(log):
         pass
 
 
-def test_settled_positions_disturb_nothing(log, monkeypatch):
-    """Not even when they are never confirmed."""
+def test_checkpointed_positions_do_not_disturb_reading(log, monkeypatch):
+    """This holds even if they are never confirmed."""
     answer = threading.Event()
     monkeypatch.setattr(GroupOffsetPublisher, "_commit_until_error", lambda *_: answer.wait())
     try:
@@ -227,7 +225,7 @@ def test_settled_positions_disturb_nothing(log, monkeypatch):
         answer.set()
 
 
-def test_lag_is_the_number_of_records_to_come(log):
+def test_lag_is_the_number_of_unread_records(log):
     log.append(log.values[:20])
     with log.open() as source:
         assert source.lag() == {"0": 20}
@@ -241,7 +239,7 @@ def test_lag_is_the_number_of_records_to_come(log):
 
 
 @pytest.mark.parametrize("log", LIVE, indirect=True)
-def test_latest_begins_after_what_is_there(log):
+def test_latest_begins_after_the_existing_records(log):
     log.append(log.values[:3])
     with log.open("latest") as source:
         source.seek(BEGINNING)
@@ -250,7 +248,7 @@ def test_latest_begins_after_what_is_there(log):
         assert values(take(source, 3)) == log.values[3:6]
 
 
-def test_position_that_the_log_has_not_reached_is_lost(log):
+def test_a_position_beyond_the_log_is_refused(log):
     log.append(log.values[:3])
     with log.open() as source:
         last = take(source, 3)[-1].after
@@ -258,14 +256,14 @@ def test_position_that_the_log_has_not_reached_is_lost(log):
             source.seek(Bookmark({"0": log.beyond(last)}, {}))
 
 
-def test_close_twice(log):
+def test_a_source_can_be_closed_twice(log):
     source = open_source(log.url, "earliest", Options(client=log.client))
     source.close()
     source.close()
 
 
 @pytest.mark.parametrize("log", LIVE, indirect=True)
-def test_sink_tells_where_each_entry_lies(log):
+def test_a_sink_returns_the_position_of_each_entry(log):
     with closing(open_sink(log.url, Options(client=log.client))) as sink:
         places = [
             place
@@ -281,7 +279,7 @@ def test_sink_tells_where_each_entry_lies(log):
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("client", ["kafka-python", "confluent"])
-def test_sink_tells_the_partition_of_each_entry(make_topic, client):
+def test_a_sink_returns_the_partition_of_each_entry(make_topic, client):
     url = make_topic(4)
     with closing(open_sink(url, Options(client=client))) as sink:
         places = sink.append([Entry(value, value) for value in EVENTS])
@@ -295,7 +293,7 @@ def test_sink_tells_the_partition_of_each_entry(make_topic, client):
 
 
 @pytest.mark.parametrize("log", LIVE, indirect=True)
-def test_sink_carries_key_and_headers(log):
+def test_a_sink_writes_key_and_headers(log):
     with closing(open_sink(log.url, Options(client=log.client))) as sink:
         sink.append([Entry(b"v", b"k", (("why", b"malformed"), ("at", b"7"))), Entry(b"bare")])
     server, _, name = log.url.rpartition("/")

@@ -1,4 +1,4 @@
-"""What only one kind of log can get wrong, and the addresses that choose among them."""
+"""Errors that only one kind of log can have, and the URLs that choose a kind."""
 
 import subprocess
 import sys
@@ -51,8 +51,8 @@ def test_kafka_delivers_all_partitions_each_in_order(make_topic, client):
 
 
 @both_clients
-def test_kafka_absent_is_down_at_once(client, monkeypatch):
-    """What could wait for it would wait for minutes."""
+def test_an_absent_kafka_is_unavailable_at_once(client, monkeypatch):
+    """A client that waited for the broker would wait for minutes."""
     monkeypatch.setattr(kafka_python, "BOOTSTRAP_MS", 10_000 * HANG_SECONDS)
     monkeypatch.setattr(kafka_python, "KafkaAdminClient", None)
     monkeypatch.setattr(confluent, "REQUEST_SECONDS", 10 * HANG_SECONDS)
@@ -68,13 +68,13 @@ def test_kafka_absent_is_down_at_once(client, monkeypatch):
 
 
 @both_clients
-def test_kafka_topic_missing_is_down(kafka, client):
+def test_a_missing_kafka_topic_is_unavailable(kafka, client):
     with pytest.raises(SourceUnavailableError, match="does not exist"):
         open_source(f"kafka://{kafka.bootstrap}/no-such-topic", "earliest", Options(client=client))
 
 
 @both_clients
-def test_kafka_tombstone_is_an_empty_value(topic, client):
+def test_a_kafka_tombstone_is_an_empty_value(topic, client):
     bootstrap, name = parts(topic)
     with KafkaProducer(bootstrap_servers=bootstrap) as producer:
         producer.send(name, key=b"k", value=None).get(timeout=HANG_SECONDS)
@@ -83,7 +83,7 @@ def test_kafka_tombstone_is_an_empty_value(topic, client):
 
 
 @both_clients
-def test_kafka_aborted_records_are_passed_over(topic, client):
+def test_aborted_kafka_records_are_skipped(topic, client):
     bootstrap, name = parts(topic)
     with KafkaProducer(bootstrap_servers=bootstrap, transactional_id=name) as producer:
         producer.init_transactions()
@@ -104,7 +104,7 @@ def test_kafka_aborted_records_are_passed_over(topic, client):
 
 
 @both_clients
-def test_kafka_sink_without_a_topic_is_down(kafka, client):
+def test_a_kafka_sink_without_a_topic_is_unavailable(kafka, client):
     with (
         closing(
             open_sink(f"kafka://{kafka.bootstrap}/no-such-topic", Options(client=client))
@@ -115,7 +115,7 @@ def test_kafka_sink_without_a_topic_is_down(kafka, client):
 
 
 @both_clients
-def test_kafka_settled_positions_are_seen_by_lag_tools(topic, client):
+def test_checkpointed_kafka_positions_are_committed_to_the_group(topic, client):
     bootstrap, name = parts(topic)
     with closing(open_sink(topic)) as sink:
         sink.append([Entry(b"%d" % number) for number in range(10)])
@@ -130,8 +130,8 @@ def test_kafka_settled_positions_are_seen_by_lag_tools(topic, client):
         assert source.lag() == {"0": 10}
 
 
-def test_confluent_not_installed_says_what_to_install():
-    """A fresh interpreter that cannot find the package, as on a machine without the extra."""
+def test_a_missing_confluent_client_says_what_to_install():
+    """A new interpreter cannot find the package, as on a machine without the extra."""
     program = (
         "import sys; sys.modules['confluent_kafka'] = None\n"
         "from service.sources import open_source\n"
@@ -145,7 +145,7 @@ def test_confluent_not_installed_says_what_to_install():
     assert "onepass[fast]" in done.stderr.splitlines()[-1]
 
 
-def test_redis_absent_is_down_at_once(monkeypatch):
+def test_an_absent_redis_is_unavailable_at_once(monkeypatch):
     pauses = []
     monkeypatch.setattr("redis.retry.sleep", pauses.append)
     server = f"redis://user:secret@127.0.0.1:{free_port()}/0/events"
@@ -158,7 +158,7 @@ def test_redis_absent_is_down_at_once(monkeypatch):
     assert sum(pauses) < 5
 
 
-def test_redis_stream_made_anew_is_lost(redis_url):
+def test_a_recreated_redis_stream_is_noticed(redis_url):
     with (
         Redis.from_url(redis_url) as client,
         closing(open_source(f"{redis_url}/events", "earliest")) as source,
@@ -185,7 +185,7 @@ def add(client, ids, text):
         client.xadd("events", {"value": b"%s %d" % (text, serial)}, id=f"{serial}-0")
 
 
-def test_redis_stream_made_anew_with_the_same_ids_is_lost(redis_url):
+def test_a_redis_stream_recreated_with_the_same_ids_is_noticed(redis_url):
     url = f"{redis_url}/events"
     with Redis.from_url(redis_url) as client:
         add(client, range(1, 9), b"old")
@@ -207,14 +207,14 @@ def test_redis_stream_made_anew_with_the_same_ids_is_lost(redis_url):
         assert source.lag() == {"0": 0}
 
 
-def test_redis_trimmed_past_the_position_is_lost(redis_url):
+def test_a_redis_trim_beyond_the_position_is_noticed(redis_url):
     url = f"{redis_url}/events"
     with Redis.from_url(redis_url) as client:
         add(client, range(1, 11), b"event")
         bookmark = read_and_mark(url, 3)
         client.xtrim("events", minid="4-0", approximate=False)
         with closing(open_source(url, "earliest")) as source:
-            source.seek(bookmark)  # only what was read is gone
+            source.seek(bookmark)  # only entries that were read are gone
             assert values(take(source, 1)) == [b"event 4"]
         client.xtrim("events", minid="7-0", approximate=False)
         with (
@@ -232,7 +232,7 @@ def test_redis_trimmed_past_the_position_is_lost(redis_url):
         assert source.lag() == {"0": 0}
 
 
-def test_redis_trimmed_while_reading_is_lost(redis_url):
+def test_a_redis_trim_while_reading_is_noticed(redis_url):
     with (
         Redis.from_url(redis_url) as client,
         closing(open_source(f"{redis_url}/events", "earliest")) as source,
@@ -245,7 +245,7 @@ def test_redis_trimmed_while_reading_is_lost(redis_url):
             source.lag()
 
 
-def test_redis_position_whose_entry_alone_was_deleted_is_good(redis_url):
+def test_a_redis_position_whose_entry_was_deleted_is_accepted(redis_url):
     url = f"{redis_url}/events"
     with Redis.from_url(redis_url) as client:
         add(client, range(1, 9), b"event")
@@ -256,7 +256,7 @@ def test_redis_position_whose_entry_alone_was_deleted_is_good(redis_url):
         assert values(take(source, 3)) == [b"event 6", b"event 7", b"event 8"]
 
 
-def test_redis_deleted_entries_keep_nobody_waiting(redis_url):
+def test_deleted_redis_entries_do_not_delay_the_end(redis_url):
     with (
         Redis.from_url(redis_url) as client,
         closing(open_source(f"{redis_url}/events", "earliest")) as source,
@@ -277,7 +277,7 @@ def test_redis_lag_counts_long_streams(redis_url):
             take(source, 700, most=300)
             assert source.lag() == {"0": 1_800}
             sink.append([Entry(b"")] * 1_000)
-            take(source, 2_000, most=300)  # beyond what has been counted
+            take(source, 2_000, most=300)  # beyond the entries that were counted
             assert source.lag() == {"0": 800}
 
 
@@ -297,7 +297,7 @@ def test_redis_lag_counts_long_streams(redis_url):
         "file://events.jsonl",
     ],
 )
-def test_bad_address_is_refused_without_repeating_it(url):
+def test_a_bad_url_is_refused_without_repeating_it(url):
     for use in (
         lambda: open_source(url, "earliest"),
         lambda: open_sink(url),
@@ -309,13 +309,13 @@ def test_bad_address_is_refused_without_repeating_it(url):
         assert "\n" not in str(refused.value)
 
 
-def test_dead_letters_lie_beside_the_source():
+def test_dead_letters_get_a_url_beside_the_source():
     assert url_beside("kafka://a:1,b:2/events", ".dead") == "kafka://a:1,b:2/events.dead"
     assert url_beside("redis://u:p@h:6379/0/events", ".dead") == "redis://u:p@h:6379/0/events.dead"
     assert url_beside("file:///tmp/events.jsonl", ".alarms") is None
 
 
-def test_a_log_has_one_name_whatever_the_way_to_it():
+def test_a_log_has_one_name_whatever_its_address():
     assert (
         log_name("redis://h:6379/0/events")
         == log_name("rediss://u:p@other:6380/0/events")

@@ -1,4 +1,4 @@
-"""A folder of backups with saved generations."""
+"""A folder of file backups with saved generations."""
 
 import hashlib
 
@@ -29,6 +29,6 @@ def folder_of(path, name="m", **settings):
     return FileBackup(Backup(folder=path, **settings), name)
 
 
-def saved(backup, *generations, segments=None):
+def save_generations(backup, *generations, segments=None):
     for generation in generations:
         backup.save(generation, encode(snapshot(generation)), segments or {})

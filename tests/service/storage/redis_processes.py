@@ -1,4 +1,4 @@
-"""Redis servers with options of their own, and certificates for them."""
+"""Redis servers with special options, and certificates for them."""
 
 import subprocess
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ PLAIN = str(embedded._executable())
 
 @contextmanager
 def running(folder: Path, port: int, *options: str, executable: str = PLAIN, ready: bytes = READY):
-    """A Redis with these options."""
+    """Run a Redis with these options."""
     folder.mkdir()
     command = [
         executable,
@@ -37,8 +37,8 @@ def running(folder: Path, port: int, *options: str, executable: str = PLAIN, rea
         server.kill()
 
 
-def certificates(folder: Path) -> None:
-    """An authority, and a certificate of it for 127.0.0.1."""
+def make_certificates(folder: Path) -> None:
+    """Write a certificate authority, and its certificate for 127.0.0.1."""
 
     def openssl(*arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)

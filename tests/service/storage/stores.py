@@ -1,5 +1,5 @@
-"""Snapshots and stores for the tests of the checkpoints in Redis, and clients some of whose calls
-go wrong.
+"""Snapshots and stores for the tests of checkpoints in Redis, and clients some of whose
+calls fail.
 """
 
 from functools import partial
@@ -22,7 +22,7 @@ MIB = 1024 * 1024
 
 
 def whole(events: int, size: int = SIZE, weights=None) -> Snapshot:
-    """Its state tells which it is."""
+    """Return a whole snapshot whose state shows its number of events."""
     arrays = {
         "progress/events": np.array([events]),
         "progress/errors": np.array([events // 2]),
@@ -43,25 +43,25 @@ def delta(events: int, changed: dict[int, float]) -> Snapshot:
     )
 
 
-def made(url: str, *, name: str = "m", **settings) -> RedisStore:
-    """Its lease lasts so long that no busy machine loses it."""
+def make_store(url: str, *, name: str = "m", **settings) -> RedisStore:
+    """Return a store whose lease is so long that no busy machine loses it."""
     settings = {"lease_seconds": LONGEST_LEASE_SECONDS} | settings
     retention = {key: settings.pop(key) for key in ("keep", "keep_levels") if key in settings}
     return RedisStore(StoreSettings(url=url, **settings), name, CheckpointSettings(**retention))
 
 
-def opened(url: str, **settings) -> RedisStore:
-    store = made(url, **settings)
+def open_store(url: str, **settings) -> RedisStore:
+    store = make_store(url, **settings)
     store.acquire()
     store.load()
     return store
 
 
 def take_over(client: Redis, url: str, **settings) -> RedisStore:
-    """As if the lease of whoever learns had run out."""
-    store = made(url, **settings)
+    """Open a store as if the lease of the current learner had run out."""
+    store = make_store(url, **settings)
 
-    def taken() -> bool:  # whoever learns may renew its lease in between
+    def taken() -> bool:  # the learner may renew its lease in between
         client.delete("{m:m}:lease")
         return store.acquire() is not Acquired.HELD_ELSEWHERE
 
@@ -76,7 +76,7 @@ def stop_renewing(store: RedisStore) -> None:
 
 
 def abandon(store: RedisStore) -> None:
-    """The end of a process that was killed: its lease stays."""
+    """End like a killed process: the lease stays."""
     stop_renewing(store)
     store._keyspace.close()
 
@@ -86,7 +86,7 @@ def keys(client: Redis) -> list[str]:
 
 
 def contents(client: Redis) -> dict[str, bytes]:
-    """Without the lease, which ends by itself."""
+    """Return all keys with their values, without the lease, which ends by itself."""
     return {key: client.dump(key) for key in keys(client) if not key.endswith(":lease")}
 
 
@@ -99,7 +99,7 @@ def same(one: Snapshot, other: Snapshot) -> bool:
 
 
 class Faulty:
-    """A client some of whose calls go wrong: `instead` has what is done in their place, given the
+    """A client some of whose calls fail: `instead` maps a call to its replacement, which gets the
     real client.
     """
 
@@ -123,7 +123,7 @@ def cut_off(*_, **__):
 
 
 class Broken:
-    """While inside, these calls of the store's client go wrong."""
+    """While inside, these calls of the store's client are replaced."""
 
     def __init__(self, store: RedisStore, **instead) -> None:
         self._keyspace = store._keyspace

@@ -1,5 +1,5 @@
-"""Addresses, passwords and the server's settings: what cannot work is said at once, in one line,
-without secrets.
+"""URLs, passwords and the server's settings: a wrong one is reported at once, in one line, without
+secrets.
 """
 
 import logging
@@ -15,7 +15,7 @@ from service.embedded.redis import redis_server
 from service.errors import SettingsError
 from service.storage.connection import Server
 from tests.looped import looped
-from tests.service.storage.stores import made, opened, whole
+from tests.service.storage.stores import make_store, open_store, whole
 
 PASSWORD = "hunter2-canary"
 
@@ -27,7 +27,7 @@ def own_server(tmp_path_factory):
 
 
 @contextmanager
-def configured(server, **settings):
+def configure(server, **settings):
     with Redis.from_url(server.url, username="admin", password="admin") as admin:
         for name, value in settings.items():
             admin.config_set(name, value)
@@ -36,7 +36,7 @@ def configured(server, **settings):
 
 @pytest.fixture
 def server(own_server):
-    """Without anything set, and an admin whom no setting locks out."""
+    """A server without special settings, with an admin whom no setting locks out."""
     with Redis.from_url(own_server.url) as client:
         client.acl_setuser(
             "admin", enabled=True, passwords=["+admin"], commands=["+@all"], keys=["*"]
@@ -71,7 +71,7 @@ def server(own_server):
         ("redis+sentinel://a:1/main", "sentinel", [("a", 1)], 0, "main"),
     ],
 )
-def test_addresses(url, kind, nodes, db, service):
+def test_urls_are_parsed(url, kind, nodes, db, service):
     address = Server(StoreSettings(url=url))._address
     assert (address.kind, address.nodes, address.db, address.service) == (kind, nodes, db, service)
     assert address.tls == url.startswith("rediss")
@@ -99,9 +99,9 @@ def test_addresses(url, kind, nodes, db, service):
         "redis://h:99999/0",
     ],
 )
-def test_an_address_that_is_none(url):
+def test_a_malformed_url_is_refused_without_its_password(url):
     with pytest.raises(SettingsError, match=r"store\.url") as caught:
-        made(url)
+        make_store(url)
     assert PASSWORD not in str(caught.value)
     assert PASSWORD not in repr(caught.value.__cause__)
     assert caught.value.__suppress_context__
@@ -109,16 +109,16 @@ def test_an_address_that_is_none(url):
 
 @looped("kind", ["", "+cluster", "+sentinel"])
 @looped("ask", ["acquire", "newest", "load", "generations", "freeze", "restate"])
-def test_redis_away(kind, ask, monkeypatch):
+def test_an_absent_redis_is_unavailable_soon_and_without_the_password(kind, ask, monkeypatch):
     pauses = []
     monkeypatch.setattr("redis.retry.sleep", pauses.append)
     port = free_port()
     path = "/main/0" if kind == "+sentinel" else "/0"
     url = f"redis{kind}://user:{PASSWORD}@127.0.0.1:{port}{path}"
-    with closing(made(url, password=PASSWORD)) as store:
+    with closing(make_store(url, password=PASSWORD)) as store:
         with pytest.raises(StoreUnavailableError) as caught:
             getattr(store, ask)(*[whole(1)] * (ask == "restate"))
-        assert sum(pauses) < 3, "it does not go on trying for long"
+        assert sum(pauses) < 3, "the client must not retry for long"
         assert PASSWORD not in repr(store)
     message = str(caught.value)
     assert str(port) in message
@@ -127,23 +127,23 @@ def test_redis_away(kind, ask, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["ca_file", "cert_file", "key_file"])
-def test_a_certificate_that_is_not_there(tmp_path, name):
+def test_a_missing_certificate_is_refused(tmp_path, name):
     with pytest.raises(SettingsError, match=rf"store\.{name}"):
-        made("rediss://h:1/0", **{name: tmp_path / "none"})
+        make_store("rediss://h:1/0", **{name: tmp_path / "none"})
 
 
 def test_the_password_is_used(server, tmp_path):
     file = tmp_path / "password"
     file.write_text(f"{PASSWORD}\nanother line\n")
     port = server.url.rpartition(":")[2]
-    with configured(server, requirepass=PASSWORD):
+    with configure(server, requirepass=PASSWORD):
         for url, ways in (
             (server.url, {"password": PASSWORD}),
             (server.url, {"password_file": file}),
             (f"redis://:{PASSWORD}@127.0.0.1:{port}", {}),
             (f"redis://default@127.0.0.1:{port}", {"password": PASSWORD}),
         ):
-            with closing(made(url, **ways)) as store:
+            with closing(make_store(url, **ways)) as store:
                 store.acquire()
         wrong = f"redis://nobody@127.0.0.1:{port}"
         for url, ways in (
@@ -151,7 +151,7 @@ def test_the_password_is_used(server, tmp_path):
             (server.url, {"password": "wrong-canary"}),
             (wrong, {"password": PASSWORD}),
         ):
-            with closing(made(url, **ways)) as store:
+            with closing(make_store(url, **ways)) as store:
                 for ask in (store.acquire, store.newest):
                     with pytest.raises(SettingsError, match=r"store\.password") as caught:
                         ask()
@@ -160,30 +160,30 @@ def test_the_password_is_used(server, tmp_path):
 
 
 @pytest.mark.parametrize("content", [None, "", b"\xff"])
-def test_a_password_file_without_a_password(tmp_path, content):
+def test_a_password_file_without_a_password_is_refused(tmp_path, content):
     file = tmp_path / "password"
     if content is not None:
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(SettingsError, match="password_file"):
-        made("redis://h:1/0", password_file=file)
+        make_store("redis://h:1/0", password_file=file)
 
 
 def test_a_server_that_may_drop_checkpoints_is_refused(server):
-    with configured(server, maxmemory="100mb"), closing(made(server.url)) as store:
+    with configure(server, maxmemory="100mb"), closing(make_store(server.url)) as store:
         store.acquire()
     with (
-        configured(server, **{"maxmemory-policy": "volatile-lru"}),
-        closing(made(server.url)) as store,
+        configure(server, **{"maxmemory-policy": "volatile-lru"}),
+        closing(make_store(server.url)) as store,
     ):
         with pytest.raises(SettingsError, match="maxmemory-policy noeviction") as caught:
             store.acquire()
         assert "\n" not in str(caught.value)
-        with configured(server, maxmemory="0"):
+        with configure(server, maxmemory="0"):
             store.acquire()
 
 
-def test_a_server_that_forgets_is_warned_of_once(server, caplog):
-    with caplog.at_level(logging.WARNING), closing(made(server.url)) as store:
+def test_a_server_without_persistence_causes_one_warning(server, caplog):
+    with caplog.at_level(logging.WARNING), closing(make_store(server.url)) as store:
         store.acquire()
         store.acquire()
     assert [
@@ -191,36 +191,36 @@ def test_a_server_that_forgets_is_warned_of_once(server, caplog):
     ]
     assert len(caplog.records) == 1
     caplog.clear()
-    with configured(server, save="900 1"), closing(made(server.url)) as store:
+    with configure(server, save="900 1"), closing(make_store(server.url)) as store:
         store.acquire()
     assert caplog.records == []
 
 
-def test_little_room_is_warned_of_once(server, caplog):
-    with configured(server, maxmemory="7mb", save="900 1"), closing(opened(server.url)) as store:
+def test_little_free_memory_causes_one_warning(server, caplog):
+    with configure(server, maxmemory="7mb", save="900 1"), closing(open_store(server.url)) as store:
         store.save(whole(1, size=300_000))
         store.save(whole(2, size=300_000))
     assert len(caplog.records) == 1
     assert "raise its maxmemory" in caplog.records[0].getMessage()
 
 
-def test_a_full_server_is_down_and_nothing_is_half_done(server):
-    with closing(opened(server.url)) as store:
+def test_a_full_server_is_unavailable_and_keeps_the_old_generation(server):
+    with closing(open_store(server.url)) as store:
         store.save(whole(1))
-        with configured(server, maxmemory="1"):
+        with configure(server, maxmemory="1"):
             with pytest.raises(StoreUnavailableError):
                 store.save(whole(2))
             assert store.newest().generation == 1
-        with configured(server, maxmemory="0"):
+        with configure(server, maxmemory="0"):
             assert store.save(whole(3)).generation == 2
 
 
-def test_a_replica_is_down(server, tmp_path):
+def test_a_redis_replica_is_unavailable(server, tmp_path):
     with redis_server(tmp_path) as follower, Redis.from_url(follower.url) as client:
         client.replicaof("127.0.0.1", server.url.rpartition(":")[2].partition("/")[0])
         with (
-            closing(made(follower.url)) as store,
+            closing(make_store(follower.url)) as store,
             pytest.raises(StoreUnavailableError, match="replica"),
         ):
             store.acquire()
-        client.replicaof("NO", "ONE")  # else it ends only after a while
+        client.replicaof("NO", "ONE")  # otherwise it would end only after a while

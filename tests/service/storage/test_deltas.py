@@ -1,5 +1,5 @@
-"""Generations as a base and deltas: only the new is written and read, and what was handed out never
-changes.
+"""Generations as a base and deltas: only new parts are written and read, and snapshots already
+returned never change.
 """
 
 from contextlib import closing
@@ -15,9 +15,9 @@ from tests.service.storage.stores import (
     delta,
     done_but_no_reply,
     keys,
-    made,
+    make_store,
     manifests,
-    opened,
+    open_store,
     take_over,
     whole,
 )
@@ -33,7 +33,7 @@ def client(redis_url):
 
 @pytest.fixture
 def store(redis_url):
-    with closing(opened(redis_url)) as store:
+    with closing(open_store(redis_url)) as store:
         yield store
 
 
@@ -41,7 +41,7 @@ def chunks(client: Redis) -> set[str]:
     return {key for key in keys(client) if ":g:" in key}
 
 
-def test_a_delta_is_put_on_what_was_there(store, redis_url):
+def test_a_delta_builds_on_the_generation_before(store, redis_url):
     assert store.wants_whole
     first = store.save(whole(1, LARGE))
     assert not store.wants_whole
@@ -53,7 +53,7 @@ def test_a_delta_is_put_on_what_was_there(store, redis_url):
     assert (first.state_digest is None, third.state_digest) == (False, None)
     expected = whole(1, LARGE).arrays["state/w"]
     expected[[0, 7, 9]] = [-1.0, -3.0, -4.0]
-    with closing(made(redis_url)) as other:
+    with closing(make_store(redis_url)) as other:
         found = other.load()
         assert np.array_equal(found.snapshot.arrays["state/w"], expected)
         assert found.snapshot.events == 3
@@ -61,8 +61,8 @@ def test_a_delta_is_put_on_what_was_there(store, redis_url):
         assert np.array_equal(other.read(second).arrays["state/w"], expected)
 
 
-def test_a_base_stays_while_a_delta_needs_it_and_goes_with_the_last(redis_url, client):
-    with closing(opened(redis_url, keep=2, keep_levels=0)) as store:
+def test_a_base_is_removed_with_its_last_delta(redis_url, client):
+    with closing(open_store(redis_url, keep=2, keep_levels=0)) as store:
         base = store.save(whole(1, LARGE))
         for n in range(2, 6):
             newest = store.save(delta(n, {n: 0.0}))
@@ -77,7 +77,7 @@ def test_a_base_stays_while_a_delta_needs_it_and_goes_with_the_last(redis_url, c
         assert store.load().manifest == last
 
 
-def test_a_new_base_when_the_deltas_are_half_of_it(store):
+def test_a_new_base_is_wanted_when_its_deltas_are_half_as_large(store):
     base = store.save(whole(1, 2000))
     written = 0
     while not store.wants_whole:
@@ -87,7 +87,7 @@ def test_a_new_base_when_the_deltas_are_half_of_it(store):
     assert not store.wants_whole
 
 
-def test_a_new_base_when_the_chain_is_long(store):
+def test_a_new_base_is_wanted_when_the_chain_is_long(store):
     store.save(whole(1, LARGE))
     for n in range(LONGEST_CHAIN):
         assert not store.wants_whole
@@ -98,7 +98,7 @@ def test_a_new_base_when_the_chain_is_long(store):
     )
 
 
-def test_a_new_base_after_every_acquire_and_load(store):
+def test_a_new_base_is_wanted_after_every_acquire_and_load(store):
     store.save(whole(1, LARGE))
     store.acquire()
     assert store.wants_whole
@@ -111,7 +111,7 @@ def test_a_new_base_after_every_acquire_and_load(store):
     assert store.wants_whole
 
 
-def test_a_delta_after_a_lost_reply_is_on_what_is_there(store):
+def test_a_delta_after_a_lost_reply_builds_on_the_committed_one(store):
     base = store.save(whole(1, LARGE))
     with Broken(store, eval=done_but_no_reply), pytest.raises(Exception, match="lost"):
         store.save(delta(2, {0: -1.0}))
@@ -123,39 +123,41 @@ def test_a_delta_after_a_lost_reply_is_on_what_is_there(store):
     assert np.array_equal(store.load().snapshot.arrays["state/w"][:3], [-1.0, -2.0, 3.0])
 
 
-def test_a_replica_fetches_only_what_is_new(store, redis_url, client):
+def test_a_replica_fetches_only_new_parts(store, redis_url, client):
     store.save(whole(1, LARGE))
     fetched = []
-    with closing(made(redis_url)) as replica:
+    with closing(make_store(redis_url)) as replica:
         real = replica._keyspace.client
 
-        def noted(_, names):
+        def note(_, names):
             fetched.extend(names)
             return real.mget(names)
 
         handed = []
-        with Broken(replica, mget=noted):
+        with Broken(replica, mget=note):
             for n in range(2, 8):
                 snapshot = replica.read(replica.newest())
                 assert snapshot.events == n - 1
                 handed.append((snapshot, snapshot.arrays["state/w"].copy()))
-                assert replica.read(replica.newest()) is snapshot, "not read again"
+                assert replica.read(replica.newest()) is snapshot, (
+                    "a generation must be read only once"
+                )
                 store.save(delta(n, {n: -float(n)}))
                 if n == 5:
                     store.save(delta(n, {n: -float(n), 50: 50.0}))
         for snapshot, copy in handed:
             assert np.array_equal(snapshot.arrays["state/w"], copy), (
-                "what was handed out does not change"
+                "a returned snapshot must not change"
             )
             with pytest.raises(ValueError, match="read-only"):
                 snapshot.arrays["state/w"][0] = 1.0
-    assert len(fetched) == len(set(fetched)), "no part twice"
+    assert len(fetched) == len(set(fetched)), "a part was fetched twice"
     with closing(take_over(client, redis_url)) as other:
         assert np.array_equal(other.load().snapshot.arrays["state/w"][2:8], -np.arange(2.0, 8.0))
 
 
-def test_a_delta_that_does_not_fit_is_damage(store):
-    """Each part is whole and checked; put together they make no snapshot."""
+def test_a_delta_that_does_not_fit_its_base_is_corrupt(store):
+    """Each part is whole and has its checksum, but together they make no snapshot."""
     store.save(whole(1))
     bad = store.save(delta(2, {10**6: 1.0}))
     with pytest.raises(CorruptCheckpointError, match="generation 2"):

@@ -1,5 +1,5 @@
-"""Backup as files: whole or not there, whatever fails and whenever; damage is noticed, an older one
-is taken.
+"""File backups are complete or absent, whatever fails and whenever; damage is noticed, and an older
+backup is used.
 """
 
 import errno
@@ -19,7 +19,7 @@ from service.checkpoint.snapshot import decode, encode
 from service.checkpoint.store import CorruptCheckpointError
 from service.storage import file_backup as module
 from tests.looped import check_each
-from tests.service.storage.backups import HISTORY, SEGMENTS, folder_of, saved, snapshot
+from tests.service.storage.backups import HISTORY, SEGMENTS, folder_of, save_generations, snapshot
 
 
 def names(path):
@@ -27,17 +27,17 @@ def names(path):
 
 
 def check_whole(path):
-    """Every file that carries a copy's name is one."""
+    """Every file with the name of a backup is a complete one."""
     for file in path.glob("*.onepass"):
         decode(file.read_bytes())
     for file in path.glob("*.history"):
         assert hashlib.sha256(file.read_bytes()).hexdigest() == file.stem
 
 
-def test_the_newest_comes_back(tmp_path):
+def test_the_newest_backup_is_read(tmp_path):
     backup = folder_of(tmp_path / "not" / "yet", keep=3)
     assert backup.newest() is None
-    saved(backup, 1, 2, 3, 4, 12, segments=SEGMENTS)
+    save_generations(backup, 1, 2, 3, 4, 12, segments=SEGMENTS)
     generation, found = backup.newest()
     assert (generation, found.events) == (12, 12)
     (segment,) = SEGMENTS
@@ -50,22 +50,22 @@ def test_the_newest_comes_back(tmp_path):
     assert backup.segment(segment) == HISTORY
 
 
-def test_models_that_share_a_folder(tmp_path):
+def test_models_that_share_a_folder_keep_apart(tmp_path):
     one, two = folder_of(tmp_path, "a", keep=1), folder_of(tmp_path, "a-000000000007", keep=1)
-    saved(one, 1)
-    saved(two, 2)
-    saved(one, 3)
+    save_generations(one, 1)
+    save_generations(two, 2)
+    save_generations(one, 3)
     assert names(tmp_path) == ["a-000000000003.onepass", "a-000000000007-000000000002.onepass"]
     assert one.newest()[0] == 3
     assert two.newest()[0] == 2
 
 
-def test_a_copy_is_due_now_and_then(tmp_path, monkeypatch):
+def test_a_backup_is_due_after_each_interval(tmp_path, monkeypatch):
     now = 0.0
     monkeypatch.setattr(module.time, "monotonic", lambda: now)
     backup = folder_of(tmp_path, interval_seconds=60)
     assert backup.due()
-    saved(backup, 1)
+    save_generations(backup, 1)
     assert not backup.due()
     now = 59.9
     assert not backup.due()
@@ -75,23 +75,23 @@ def test_a_copy_is_due_now_and_then(tmp_path, monkeypatch):
         module, "write_atomically", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full"))
     )
     with pytest.raises(OSError, match="full"):
-        saved(backup, 2)
-    assert not backup.due(), "a full disk is not tried at every checkpoint"
+        save_generations(backup, 2)
+    assert not backup.due(), "a full disk must not be tried at every checkpoint"
 
 
-def test_a_segment_has_a_name_of_its_own_kind(tmp_path):
+def test_a_segment_must_be_named_by_its_hash(tmp_path):
     backup = folder_of(tmp_path / "copies")
     (tmp_path / "x.history").write_bytes(b"secret")
     assert backup.segment("../x") is None
     assert backup.segment("0" * 64) is None
     with pytest.raises(OSError, match="not the name"):
-        saved(backup, 1, segments={"../x": b""})
+        save_generations(backup, 1, segments={"../x": b""})
 
 
-def test_copies_from_a_history_left_behind_are_set_aside(tmp_path, caplog):
+def test_backups_of_an_abandoned_history_are_set_aside(tmp_path, caplog):
     backup = folder_of(tmp_path)
-    saved(backup, 5, 6)
-    saved(backup, 2)
+    save_generations(backup, 5, 6)
+    save_generations(backup, 2)
     assert names(tmp_path) == [
         "m-000000000002.onepass",
         "m-000000000005.onepass.left",
@@ -101,11 +101,11 @@ def test_copies_from_a_history_left_behind_are_set_aside(tmp_path, caplog):
     assert "set aside" in caplog.text
 
 
-def failing_at(monkeypatch, turn, error):
+def fail_at(monkeypatch, turn, error):
     """Let the n-th call that touches the disk fail."""
     calls = []
 
-    def failing(owner, name):
+    def patch_call(owner, name):
         real = getattr(owner, name)
 
         def call(*arguments, **options):
@@ -117,9 +117,9 @@ def failing_at(monkeypatch, turn, error):
         monkeypatch.setattr(owner, name, call)
 
     for owner, name in ((os, "fsync"), (os, "open"), (os, "close")):
-        failing(owner, name)
+        patch_call(owner, name)
     for name in ("open", "replace", "unlink", "exists"):
-        failing(module.Path, name)
+        patch_call(module.Path, name)
     return calls
 
 
@@ -130,7 +130,7 @@ class Died(BaseException):
 @pytest.mark.parametrize(
     "error", [OSError(errno.EIO, "broken disk"), Died()], ids=["error", "death"]
 )
-def test_a_failure_at_any_step_leaves_whole_files(tmp_path, monkeypatch, error):
+def test_a_failure_at_any_step_leaves_only_complete_files(tmp_path, monkeypatch, error):
     check_each(
         (
             f"step {turn}",
@@ -142,23 +142,23 @@ def test_a_failure_at_any_step_leaves_whole_files(tmp_path, monkeypatch, error):
 
 def check_failure_at(folder, monkeypatch, turn, error):
     backup = folder_of(folder, keep=2)
-    saved(backup, 1, 2)
+    save_generations(backup, 1, 2)
     with monkeypatch.context() as patch:
-        calls = failing_at(patch, turn, error)
+        calls = fail_at(patch, turn, error)
         outcome = None
         try:
-            saved(backup, 3, segments=SEGMENTS)
+            save_generations(backup, 3, segments=SEGMENTS)
         except (OSError, Died) as failure:
             outcome = failure
-        # The step itself failed, or there were fewer steps.
+        # Either the step itself failed, or there were fewer steps.
         assert (outcome is error) == (len(calls) >= turn)
     check_whole(folder)
     generation, found = folder_of(folder).newest()
     assert generation == found.events
     assert generation in {2, 3}
     assert generation == 3 or outcome is not None
-    saved(folder_of(folder, keep=2), 4, segments=SEGMENTS)
-    assert not list(folder.glob("*.part")), "what a dead process left is swept"
+    save_generations(folder_of(folder, keep=2), 4, segments=SEGMENTS)
+    assert not list(folder.glob("*.part")), "the parts that a dead process left must be removed"
     assert folder_of(folder).newest()[0] == 4
     assert folder_of(folder).segment(next(iter(SEGMENTS))) == HISTORY
 
@@ -185,24 +185,24 @@ while True:
 
 
 @pytest.mark.parametrize("turn", [0, 1, 2, 3])
-def test_a_process_that_is_killed_leaves_whole_files(tmp_path, turn):
-    saved(folder_of(tmp_path), 1)
+def test_a_killed_process_leaves_only_complete_files(tmp_path, turn):
+    save_generations(folder_of(tmp_path), 1)
     killed = subprocess.run(
         [sys.executable, "-c", KILLED, str(tmp_path), str(turn)], check=False, timeout=60
     )
     assert killed.returncode == -signal.SIGKILL
     check_whole(tmp_path)
-    # Generations 2, 3, … each bring file and folder to the disk: two calls.
+    # Each of the generations 2, 3, … syncs file and folder: two calls.
     assert folder_of(tmp_path).newest()[0] == 1 + (turn + 1) // 2
-    saved(folder_of(tmp_path), 9)
+    save_generations(folder_of(tmp_path), 9)
     assert not list(tmp_path.glob("*.part"))
 
 
 @contextmanager
 def little_space():
-    """Files of this process may have 4096 bytes: the kernel's own refusal, as of a full disk.
+    """Limit files of this process to 4096 bytes: the kernel itself refuses, as on a full disk.
 
-    No fixture: it would hold while pytest writes its own report.
+    It is no fixture, which would still hold while pytest writes its own report.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -214,30 +214,30 @@ def little_space():
         signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_a_full_disk_is_an_error_and_leaves_what_was_there(tmp_path):
+def test_a_full_disk_is_an_error_and_keeps_older_backups(tmp_path):
     backup = folder_of(tmp_path)
-    saved(backup, 1)
+    save_generations(backup, 1)
     large = encode(snapshot(2, size=10_000))
     with pytest.raises(OSError, match="too large"), little_space():
         backup.save(2, large, {})
     assert names(tmp_path) == ["m-000000000001.onepass"]
     assert backup.newest()[0] == 1
-    saved(backup, 3)
+    save_generations(backup, 3)
     assert backup.newest()[0] == 3
 
 
-def test_a_folder_that_cannot_be_one(tmp_path):
+def test_an_impossible_folder_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     backup = folder_of(tmp_path / "file" / "copies")
     with pytest.raises(OSError, match="Not a directory"):
-        saved(backup, 1)
+        save_generations(backup, 1)
     with pytest.raises(CorruptCheckpointError, match="cannot be read"):
         backup.newest()
 
 
-def test_every_damaged_copy_is_passed_over_and_named(tmp_path, caplog):
+def test_every_damaged_backup_is_skipped_and_named(tmp_path, caplog):
     backup = folder_of(tmp_path)
-    saved(backup, 1, 2)
+    save_generations(backup, 1, 2)
     newest = tmp_path / "m-000000000002.onepass"
     whole = newest.read_bytes()
     for place in range(len(whole)):
@@ -252,18 +252,18 @@ def test_every_damaged_copy_is_passed_over_and_named(tmp_path, caplog):
         assert backup.newest()[0] == 1
 
 
-def test_a_delta_is_no_copy(tmp_path):
+def test_a_delta_is_not_used_as_a_backup(tmp_path):
     backup = folder_of(tmp_path)
-    saved(backup, 1)
+    save_generations(backup, 1)
     delta = snapshot(2)
     delta.arrays["slots"] = np.array([0])
     backup.save(2, encode(delta), {})
     assert backup.newest()[0] == 1
 
 
-def test_no_good_copy_is_not_the_same_as_none(tmp_path):
+def test_a_folder_with_only_damaged_backups_is_an_error(tmp_path):
     backup = folder_of(tmp_path)
-    saved(backup, 1, 2)
+    save_generations(backup, 1, 2)
     for path in tmp_path.iterdir():
         path.write_bytes(b"damaged")
     with pytest.raises(CorruptCheckpointError, match="none of the 2 copies"):

@@ -1,5 +1,5 @@
-"""An operator's word is seen soon however long the lease, whatever is written in its place; and a
-lease without end.
+"""An operator's freeze is noticed soon however long the lease is, and whatever its key contains;
+and a lease without expiry.
 """
 
 import json
@@ -13,7 +13,7 @@ from service.cli.tables import format_freeze
 from service.config.settings import LONGEST_LEASE_SECONDS
 from service.storage.lease import RENEWALS, read_freeze
 from tests.looped import looped
-from tests.service.storage.stores import made, opened, whole
+from tests.service.storage.stores import make_store, open_store, whole
 from tests.waiting import HANG_SECONDS, wait_for
 
 
@@ -23,13 +23,15 @@ def client(redis_url):
         yield client
 
 
-def test_a_freeze_is_seen_soon_however_long_the_lease(redis_url):
-    assert LONGEST_LEASE_SECONDS / RENEWALS > HANG_SECONDS, "its renewals alone would be too rare"
-    with closing(opened(redis_url)) as store, closing(made(redis_url)) as operator:
+def test_a_freeze_is_noticed_soon_however_long_the_lease_is(redis_url):
+    assert LONGEST_LEASE_SECONDS / RENEWALS > HANG_SECONDS, (
+        "renewals alone must be too rare for this test"
+    )
+    with closing(open_store(redis_url)) as store, closing(make_store(redis_url)) as operator:
         operator.freeze()
-        wait_for(lambda: store.frozen is not None, "that it sees the freeze")
+        wait_for(lambda: store.frozen is not None, "the learner sees the freeze")
         operator.unfreeze()
-        wait_for(lambda: store.frozen is None, "that it sees the end of the freeze")
+        wait_for(lambda: store.frozen is None, "the learner sees the end of the freeze")
 
 
 @looped(
@@ -62,20 +64,20 @@ def test_a_freeze_is_seen_soon_however_long_the_lease(redis_url):
         ),
     ],
 )
-def test_a_word_that_cannot_be_read_still_holds(raw):
+def test_an_unreadable_freeze_still_holds(raw):
     assert read_freeze(raw) == Freeze(0.0, 0)
 
 
 @pytest.mark.parametrize("since", [0, 0.5, 1e9, 99_999_999_999.0])
-def test_a_word_that_can_be_read_can_be_told(since):
+def test_a_readable_freeze_can_be_formatted(since):
     word = read_freeze(json.dumps({"since": since, "generation": 2**63 - 1}).encode())
     assert word == Freeze(since, 2**63 - 1)
     assert "at generation" in format_freeze(word)
 
 
-def test_an_empty_word_is_none_for_everyone(redis_url, client):
+def test_an_empty_freeze_counts_as_none(redis_url, client):
     client.set("{m:m}:frozen", "")
-    with closing(opened(redis_url)) as store, closing(made(redis_url)) as operator:
+    with closing(open_store(redis_url)) as store, closing(make_store(redis_url)) as operator:
         store.save(whole(1))
         assert store.frozen is None
         store._lease.renew()
@@ -89,23 +91,23 @@ def test_an_empty_word_is_none_for_everyone(redis_url, client):
         assert store.frozen is not None
 
 
-def test_a_lease_without_an_end_is_nobody_s(redis_url, client):
+def test_a_lease_without_expiry_is_taken_over(redis_url, client):
     client.set("{m:m}:lease", "somebody")
-    with closing(made(redis_url)) as store:
+    with closing(make_store(redis_url)) as store:
         assert store.acquire() is Acquired.STALE
         assert client.pttl("{m:m}:lease") > 0
     client.set("{m:m}:lease", "somebody", px=60_000)
-    with closing(made(redis_url)) as store:
+    with closing(make_store(redis_url)) as store:
         assert store.acquire() is Acquired.HELD_ELSEWHERE
 
 
-def test_a_user_that_may_not_ask_for_the_end_waits(redis_url, client):
+def test_a_user_that_may_not_read_the_expiry_waits(redis_url, client):
     client.execute_command(
         "ACL", "SETUSER", "onepass", "reset", "on", ">secret", "~*", "+@all", "-pttl"
     )
     try:
         client.set("{m:m}:lease", "somebody")
-        with closing(made(redis_url.replace("//", "//onepass@"), password="secret")) as store:
+        with closing(make_store(redis_url.replace("//", "//onepass@"), password="secret")) as store:
             assert store.acquire() is Acquired.HELD_ELSEWHERE
     finally:
         client.acl_deluser("onepass")

@@ -1,5 +1,5 @@
-"""A learner knows its own past in a store that went back in time, a day back and in little
-memory.
+"""A learner recognises its own commits in a store that went back in time, even by a day, with
+little memory.
 """
 
 import tracemalloc
@@ -13,11 +13,11 @@ from service.storage import known_commits as memory
 from service.storage.known_commits import KnownCommits
 from service.storage.manifests import seal_entry
 from tests.chaos.scale import CHAOS
-from tests.service.storage.stores import contents, opened, whole
+from tests.service.storage.stores import contents, open_store, whole
 
 DAY = 86_400
 COMMITS = DAY if CHAOS else DAY // 8
-"""One a second."""
+"""Commits, one a second."""
 
 
 def entry(generation: int):
@@ -25,7 +25,7 @@ def entry(generation: int):
     return seal_entry(Manifest(generation, commit, "", "1:x", 0.0, 0, 0, None, ()))
 
 
-def test_a_dump_of_yesterday_is_known(monkeypatch):
+def test_a_dump_of_yesterday_is_recognised(monkeypatch):
     tracemalloc.start()
     try:
         known = KnownCommits()
@@ -46,12 +46,12 @@ def test_a_dump_of_yesterday_is_known(monkeypatch):
     monkeypatch.setattr(memory, "_digest", lambda commit: made.append(commit) or digest(commit))
     assert all(known.knows([old]) for old in [first, *some])
     assert not any(known.knows([entry(n)]) for n in range(10))
-    assert len(made) <= 1 + len(some) + 10, "one per question, not one per commit of the day"
+    assert len(made) <= 1 + len(some) + 10, "there must be one digest per question, not per commit"
     assert used < 35 * COMMITS
     assert memory.REMEMBERED >= DAY
 
 
-def test_only_so_many_commits_are_known(monkeypatch):
+def test_the_number_of_known_commits_is_bounded(monkeypatch):
     monkeypatch.setattr(memory, "REMEMBERED", 10)
     known = KnownCommits()
     known.begin([], set(), "")
@@ -61,7 +61,7 @@ def test_only_so_many_commits_are_known(monkeypatch):
     assert [known.knows([old]) for old in entries] == [False] * 20 + [True] * 10
 
 
-def test_what_lies_across_two_digests_is_none():
+def test_bytes_across_two_digests_are_no_match():
     known = KnownCommits()
     known.begin([], set(), "")
     wanted = memory._digest("x")
@@ -74,7 +74,7 @@ def test_what_lies_across_two_digests_is_none():
 def test_a_dump_hundreds_of_commits_old_is_rolled_forward(redis_url):
     with (
         Redis.from_url(redis_url) as client,
-        closing(opened(redis_url, keep=1, keep_levels=0)) as store,
+        closing(open_store(redis_url, keep=1, keep_levels=0)) as store,
     ):
         store.save(whole(0))
         old = contents(client)

@@ -1,5 +1,5 @@
-"""Who may learn: the lease and its renewal, the standing after it was lost, and an operator's
-freeze.
+"""Who may learn: the lease and its renewal, the state after it was lost, and an
+operator's freeze.
 """
 
 import time
@@ -21,9 +21,9 @@ from tests.service.storage.stores import (
     contents,
     done_but_no_reply,
     keys,
-    made,
+    make_store,
     manifests,
-    opened,
+    open_store,
     take_over,
     whole,
 )
@@ -32,11 +32,11 @@ from tests.waiting import wait_for
 KEY = "{m:m}:lease"
 LEASE = LONGEST_LEASE_SECONDS
 OWN = 0.9 * LEASE
-"""How long it lasts by the learner's own clock."""
+"""Seconds that it lasts by the learner's own clock."""
 
 
 class Clock:
-    """Stands for the module `time`: it goes on when a test says so."""
+    """Replaces the module `time`: time passes only when a test says so."""
 
     time = staticmethod(time.time)
 
@@ -63,23 +63,23 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def often(monkeypatch):
-    """The lease lasts for minutes, and yet it is renewed fifty times a second."""
+    """Makes a lease of minutes be renewed fifty times a second."""
     monkeypatch.setattr("service.storage.lease.LOOK_SECONDS", 0.02)
 
 
 def wait_for_renewal(store, clock):
-    """One that was sent at this time."""
+    """Wait for a renewal that was sent at this time."""
     wait_for(lambda: store._lease._until == clock.now + OWN, "a renewal")
 
 
-def restored(client: Redis, dumped: dict[str, bytes]) -> None:
+def restore_dump(client: Redis, dumped: dict[str, bytes]) -> None:
     client.flushdb()
     for key, value in dumped.items():
         client.restore(key, 0, value)
 
 
 def test_a_second_learner_waits_and_touches_nothing(redis_url, client):
-    with closing(opened(redis_url)) as first, closing(made(redis_url)) as second:
+    with closing(open_store(redis_url)) as first, closing(make_store(redis_url)) as second:
         first.save(whole(1))
         before = contents(client)
         lease = client.get("{m:m}:lease")
@@ -97,7 +97,7 @@ def test_a_second_learner_waits_and_touches_nothing(redis_url, client):
 
 @pytest.mark.usefixtures("often")
 def test_the_lease_is_renewed_while_the_learner_lives(redis_url, client, clock):
-    with closing(opened(redis_url)) as store, closing(made(redis_url)) as other:
+    with closing(open_store(redis_url)) as store, closing(make_store(redis_url)) as other:
         for _ in range(20):
             client.pexpire(KEY, 100_000)
             clock.now += 0.8 * LEASE
@@ -110,54 +110,56 @@ def test_the_lease_is_renewed_while_the_learner_lives(redis_url, client, clock):
         assert store.held
         clock.now += 0.02 * OWN
         assert not store.held
-        assert 0 < client.pttl(KEY) <= LEASE * 1000, "it ends by itself"
+        assert 0 < client.pttl(KEY) <= LEASE * 1000, "the lease must have an expiry"
         client.pexpire(KEY, 1)
         wait_for(lambda: other.acquire() is Acquired.STALE, "the end of the lease")
         assert not store.held
-    assert client.get(KEY) is None, "the other one gave it back"
+    assert client.get(KEY) is None, "the other learner must give the lease back"
 
 
-def test_held_ends_before_the_lease_does(redis_url, client):
-    """By both clocks as they really are; that the lease is short only makes it end soon."""
+def test_held_becomes_false_before_the_lease_ends(redis_url, client):
+    """Both clocks are real; the lease is short only so that it ends soon."""
     for _ in range(5):
-        with closing(opened(redis_url, lease_seconds=0.3)) as store:
+        with closing(open_store(redis_url, lease_seconds=0.3)) as store:
             abandon(store)
             held = True
             while held:
                 lease = client.exists("{m:m}:lease")
-                held = store.held  # looked at last: between the two looks any time may pass
+                held = store.held  # read last, for any time may pass in between
                 assert lease or not held
         client.flushdb()
 
 
 @pytest.mark.usefixtures("often")
 def test_a_lease_that_merely_ran_out_is_taken_again(redis_url, client):
-    with closing(opened(redis_url)) as store:
+    with closing(open_store(redis_url)) as store:
         client.delete(KEY)
-        wait_for(lambda: client.exists(KEY), "the lease again")
+        wait_for(lambda: client.exists(KEY), "the lease is taken again")
         assert not store.disturbed
         assert store.save(whole(1)).generation == 1
 
 
 @pytest.mark.usefixtures("often")
-def test_renewal_sees_another_learner(redis_url, client):
-    with closing(opened(redis_url)) as store:
+def test_a_renewal_notices_another_learner(redis_url, client):
+    with closing(open_store(redis_url)) as store:
         with closing(take_over(client, redis_url)):
-            wait_for(lambda: store.disturbed, "that it sees the other")
-        assert store.acquire() is Acquired.CURRENT, "the other one wrote nothing"
+            wait_for(lambda: store.disturbed, "the learner sees the other one")
+        assert store.acquire() is Acquired.CURRENT, (
+            "the other learner wrote nothing, so the state is current"
+        )
         assert not store.disturbed
 
 
-def test_a_lease_given_back_is_only_ones_own(redis_url, client):
-    store = opened(redis_url)
+def test_a_learner_gives_back_only_its_own_lease(redis_url, client):
+    store = open_store(redis_url)
     with closing(take_over(client, redis_url)):
         store.close()
         assert client.exists("{m:m}:lease")
 
 
 @pytest.mark.usefixtures("often")
-def test_failing_renewals_end_held_and_come_back(tmp_path, clock):
-    with redis_server(tmp_path) as server, closing(opened(server.url)) as store:
+def test_failing_renewals_end_the_lease_and_later_ones_restore_it(tmp_path, clock):
+    with redis_server(tmp_path) as server, closing(open_store(server.url)) as store:
         store.save(whole(1))
         server.kill()
         tried, renew = [], store._lease.renew
@@ -175,30 +177,30 @@ def test_failing_renewals_end_held_and_come_back(tmp_path, clock):
 def test_a_failed_renewal_does_not_end_the_thread(redis_url, clock):
     failpoints.arm("before_renew:raise@1")
     try:
-        with closing(opened(redis_url)) as store:
+        with closing(open_store(redis_url)) as store:
             clock.now += 0.8 * LEASE
             wait_for_renewal(store, clock)
-            assert failpoints._reached["before_renew"] > 1, "the first one failed"
+            assert failpoints._reached["before_renew"] > 1, "the first renewal must have failed"
     finally:
         failpoints.arm("")
 
 
-def test_closing_without_a_redis_tries_once(monkeypatch):
+def test_closing_without_a_redis_tries_only_once(monkeypatch):
     asked, client = [], Server.client
 
-    def noted(server, seconds, retries):
+    def note(server, seconds, retries):
         asked.append((seconds, retries))
         return client(server, seconds, retries)
 
-    monkeypatch.setattr(Server, "client", noted)
-    store = made(f"redis://127.0.0.1:{free_port()}/0")
+    monkeypatch.setattr(Server, "client", note)
+    store = make_store(f"redis://127.0.0.1:{free_port()}/0")
     store._lease.hold("1:x", time.time())
     store.close()
     assert asked == [(LONGEST_WAIT, 0)]
 
 
 def test_a_store_that_lost_everything_is_written_again(redis_url, client):
-    with closing(opened(redis_url)) as store:
+    with closing(open_store(redis_url)) as store:
         for n in range(3):
             store.save(whole(n))
         client.flushdb()
@@ -214,13 +216,13 @@ def test_a_store_that_lost_everything_is_written_again(redis_url, client):
 
 
 def test_a_store_that_went_back_in_time_is_rolled_forward(redis_url, client):
-    with closing(opened(redis_url)) as store:
+    with closing(open_store(redis_url)) as store:
         store.save(whole(1))
         then = contents(client)
         for n in range(2, 5):
             last = store.save(whole(n))
-        restored(client, then)
-        # The token was taken before, so it is there.
+        restore_dump(client, then)
+        # The dump has the token, for the learner took it earlier.
         with pytest.raises(FencedError, match="removed or replaced"):
             store.save(whole(5))
         assert store.acquire() is Acquired.CURRENT
@@ -230,7 +232,7 @@ def test_a_store_that_went_back_in_time_is_rolled_forward(redis_url, client):
 
 
 def test_a_store_with_a_foreign_history_is_loaded(redis_url, client):
-    with closing(opened(redis_url)) as store:
+    with closing(open_store(redis_url)) as store:
         store.save(whole(1))
         with closing(take_over(client, redis_url)) as other:
             other.save(whole(100))
@@ -239,30 +241,30 @@ def test_a_store_with_a_foreign_history_is_loaded(redis_url, client):
         assert store.acquire() is Acquired.STALE
         with pytest.raises(FencedError):
             store.save(whole(2))
-        assert store.acquire() is Acquired.STALE, "as long as it has not loaded"
+        assert store.acquire() is Acquired.STALE, "the state must stay stale until it loads"
         assert store.load().snapshot.events == 100
         assert store.save(whole(101)).generation == 3
 
 
-def test_after_a_foreign_history_ones_own_past_is_foreign(redis_url, client):
-    with closing(opened(redis_url)) as store:
+def test_after_loading_a_foreign_history_the_own_past_is_foreign(redis_url, client):
+    with closing(open_store(redis_url)) as store:
         store.save(whole(1))
         early = contents(client)
         store.save(whole(2))
         late = contents(client)
-        restored(client, early)
+        restore_dump(client, early)
         with closing(take_over(client, redis_url)) as other:
             other.save(whole(100))
         assert store.acquire() is Acquired.STALE
         store.load()
-        restored(client, late)
+        restore_dump(client, late)
         assert store.acquire() is Acquired.STALE, (
-            "what it wrote before is not where its state comes from"
+            "its state no longer comes from its own earlier commits"
         )
 
 
-def test_a_commit_whose_reply_was_lost_is_known(redis_url, client):
-    with closing(opened(redis_url)) as store:
+def test_a_commit_whose_reply_was_lost_is_recognised(redis_url, client):
+    with closing(open_store(redis_url)) as store:
         with Broken(store, eval=done_but_no_reply), pytest.raises(Exception, match="lost"):
             store.save(whole(1))
         lost = manifests(client)[0]
@@ -271,16 +273,16 @@ def test_a_commit_whose_reply_was_lost_is_known(redis_url, client):
         assert (manifest.generation, manifest.parent) == (2, lost.commit)
 
 
-def test_acquiring_again_without_need_goes_on(redis_url):
-    with closing(opened(redis_url)) as store:
+def test_acquiring_again_keeps_the_state_current(redis_url):
+    with closing(open_store(redis_url)) as store:
         assert store.acquire() is Acquired.CURRENT
         assert store.save(whole(1)).generation == 1
         assert store.acquire() is Acquired.CURRENT
         assert store.save(whole(2)).generation == 2
 
 
-def test_a_garbled_token_is_no_obstacle(redis_url, client):
-    with closing(opened(redis_url)) as store:
+def test_a_garbled_token_is_replaced(redis_url, client):
+    with closing(open_store(redis_url)) as store:
         client.set("{m:m}:token", b"\xff\x00garbage")
         with pytest.raises(FencedError):
             store.save(whole(1))
@@ -289,35 +291,35 @@ def test_a_garbled_token_is_no_obstacle(redis_url, client):
 
 
 @pytest.mark.usefixtures("often")
-def test_a_freeze_is_seen_and_what_was_learned_since_is_let_go(redis_url):
-    with closing(opened(redis_url)) as store, closing(made(redis_url)) as operator:
+def test_a_freeze_makes_the_learner_drop_later_events(redis_url):
+    with closing(open_store(redis_url)) as store, closing(make_store(redis_url)) as operator:
         store.save(whole(1))
         before = time.time()
         word = operator.freeze()
         assert word.generation == 1
         assert before <= word.since <= time.time()
-        assert operator.freeze() == word, "said twice it is the same"
+        assert operator.freeze() == word, "a second freeze must equal the first"
         with pytest.raises(FencedError):
             store.save(whole(2))
-        wait_for(lambda: store.frozen == word, "that it sees the freeze")
-        assert store.held, "the lease is not touched"
+        wait_for(lambda: store.frozen == word, "the learner sees the freeze")
+        assert store.held, "a freeze must not touch the lease"
         assert store.acquire() is Acquired.STALE
         assert store.load().snapshot.events == 1
         assert operator.newest().generation == 1
-        assert operator.frozen == word, "a replica sees it too"
+        assert operator.frozen == word, "a replica must see the freeze, too"
         assert operator.unfreeze() == word
         assert operator.unfreeze() is None
-        wait_for(lambda: store.frozen is None, "that it sees the end of the freeze")
+        wait_for(lambda: store.frozen is None, "the learner sees the end of the freeze")
         assert not store.disturbed
         assert store.save(whole(3)).generation == 2
 
 
-def test_a_freeze_before_the_first_checkpoint(redis_url, client):
-    with closing(made(redis_url)) as operator, closing(made(redis_url)) as store:
+def test_a_freeze_before_the_first_checkpoint_holds(redis_url, client):
+    with closing(make_store(redis_url)) as operator, closing(make_store(redis_url)) as store:
         assert operator.freeze().generation == 0
         assert store.acquire() is Acquired.STALE
         assert store.frozen is not None
         client.set("{m:m}:frozen", b"garbage")
         store.newest()
-        assert store.frozen is not None, "a word that cannot be read still holds learning"
+        assert store.frozen is not None, "an unreadable freeze must still hold"
     assert keys(client) == ["{m:m}:frozen", "{m:m}:token"]

@@ -1,5 +1,5 @@
-"""An operator beside a running learner: looks, restates, and fences whoever learns without touching
-the lease.
+"""An operator beside a running learner reads, restates, and fences the learner without touching the
+lease.
 """
 
 import threading
@@ -13,9 +13,9 @@ from tests.service.storage.stores import (
     Broken,
     cut_off,
     delta,
-    made,
+    make_store,
     manifests,
-    opened,
+    open_store,
     same,
     whole,
 )
@@ -29,12 +29,12 @@ def client(redis_url):
 
 @pytest.fixture
 def operator(redis_url):
-    with closing(made(redis_url)) as operator:
+    with closing(make_store(redis_url)) as operator:
         yield operator
 
 
-def test_a_restated_generation_is_where_the_learner_begins(redis_url, client, operator):
-    with closing(opened(redis_url)) as store:
+def test_a_learner_continues_from_a_restated_generation(redis_url, client, operator):
+    with closing(open_store(redis_url)) as store:
         first = store.save(whole(1))
         store.save(whole(2))
         lease = client.get("{m:m}:lease")
@@ -58,9 +58,9 @@ def test_a_restated_generation_is_where_the_learner_begins(redis_url, client, op
     assert int(manifest.token.partition(":")[0]) == 2
 
 
-def test_restated_into_an_empty_store(redis_url, operator):
+def test_a_generation_can_be_restated_into_an_empty_store(redis_url, operator):
     assert operator.restate(whole(7), origin="import").generation == 1
-    with closing(opened(redis_url)) as store:
+    with closing(open_store(redis_url)) as store:
         assert store.save(whole(8)).generation == 2
 
 
@@ -69,13 +69,13 @@ def test_only_a_whole_snapshot_is_restated(operator):
         operator.restate(delta(1, {0: 0.0}))
 
 
-def test_restated_while_somebody_writes_all_the_time(redis_url, client, operator):
-    """The learner comes back after each fence; nothing is lost of what either wrote."""
+def test_restating_beside_a_busy_learner_loses_nothing(redis_url, client, operator):
+    """The learner returns after each fence; no commit of either is lost."""
     end = threading.Event()
     written = []
 
     def learn() -> None:
-        with closing(opened(redis_url, keep=1000)) as store:
+        with closing(open_store(redis_url, keep=1000)) as store:
             while not end.is_set():
                 try:
                     written.append(store.save(whole(1)).commit)
@@ -96,31 +96,29 @@ def test_restated_while_somebody_writes_all_the_time(redis_url, client, operator
     assert sorted(manifest.commit for manifest in kept) == sorted(restated + written)
 
 
-def test_a_learner_that_writes_within_every_try_is_held_up_by_its_fence(redis_url, operator):
-    """However quick: each of its moves comes between the operator's look and the
-    operator's commit.
-    """
-    with closing(opened(redis_url)) as store:
+def test_the_fence_stops_a_learner_that_writes_during_every_try(redis_url, operator):
+    """The learner writes each time between the operator's read and the operator's commit."""
+    with closing(open_store(redis_url)) as store:
         commit = operator._keyspace.commit
 
-        def overtaken(*arguments):
+        def write_first(*arguments):
             with suppress(FencedError):
                 store.save(whole(1))
             return commit(*arguments)
 
-        operator._keyspace.commit = overtaken
+        operator._keyspace.commit = write_first
         manifest = operator.restate(whole(7))
     assert (manifest.generation, manifest.events) == (2, 7)
 
 
-def test_nothing_restated_when_redis_goes_away(client, operator):
+def test_nothing_is_restated_when_redis_fails(client, operator):
     with Broken(operator, eval=cut_off), pytest.raises(StoreUnavailableError):
         operator.restate(whole(1))
     assert manifests(client) == []
 
 
-def test_a_damaged_generation_is_told_in_words_and_removed(redis_url, client, operator):
-    with closing(opened(redis_url)) as store:
+def test_a_damaged_generation_is_reported_and_removed(redis_url, client, operator):
+    with closing(open_store(redis_url)) as store:
         for n in range(3):
             store.save(whole(n))
     client.lset("{m:m}:head", 1, b"garbage")
@@ -131,16 +129,16 @@ def test_a_damaged_generation_is_told_in_words_and_removed(redis_url, client, op
     assert [found.generation for found in operator.generations()] == [4, 3, 1]
 
 
-def test_newest_passes_over_damaged_manifests(redis_url, client, operator):
-    with closing(opened(redis_url)) as store:
+def test_newest_skips_damaged_manifests(redis_url, client, operator):
+    with closing(open_store(redis_url)) as store:
         for n in range(3):
             store.save(whole(n))
     client.lset("{m:m}:head", 0, b"\xff" * 100)
     assert operator.newest().generation == 2
 
 
-def test_restated_only_after_what_was_seen(redis_url, client, operator):
-    with closing(opened(redis_url)) as store:
+def test_restate_is_refused_after_a_newer_commit(redis_url, client, operator):
+    with closing(open_store(redis_url)) as store:
         first = store.save(whole(1))
         seen = operator.newest()
         second = store.save(whole(2))
@@ -149,20 +147,20 @@ def test_restated_only_after_what_was_seen(redis_url, client, operator):
         assert manifests(client) == [second, first]
         kept = set(client.scan_iter()) - {b"{m:m}:lease"}
         assert [key for key in kept if client.ttl(key) > 60] == []
-        assert store.save(whole(3)).generation == 3, "and nobody is fenced"
+        assert store.save(whole(3)).generation == 3, "a refused restate must not fence the learner"
         assert operator.restate(whole(9), after=operator.newest().commit).generation == 4
 
 
-def test_restated_only_after_what_was_seen_though_it_comes_between(redis_url, client, operator):
-    """The learner's commit is made between the look and the commit."""
-    with closing(opened(redis_url)) as store:
+def test_restate_is_refused_after_a_commit_in_between(redis_url, client, operator):
+    """The learner commits between the operator's read and the operator's commit."""
+    with closing(open_store(redis_url)) as store:
         first = store.save(whole(1))
 
-        def overtaken(real, *arguments):
+        def write_first(real, *arguments):
             if len(manifests(client)) == 1:
                 store.save(whole(2))
             return real.eval(*arguments)
 
-        with Broken(operator, eval=overtaken), pytest.raises(FencedError, match="meanwhile"):
+        with Broken(operator, eval=write_first), pytest.raises(FencedError, match="meanwhile"):
             operator.restate(whole(9), after=first.commit)
         assert [manifest.events for manifest in manifests(client)] == [2, 1]

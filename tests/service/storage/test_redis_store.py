@@ -1,5 +1,5 @@
-"""Checkpoints in a real Redis: whole or not at all, one writer, nothing forgotten that was
-acknowledged.
+"""Checkpoints in a real Redis: complete or absent, one writer, and no acknowledged checkpoint is
+lost.
 """
 
 import threading
@@ -27,9 +27,9 @@ from tests.service.storage.stores import (
     cut_off,
     done_but_no_reply,
     keys,
-    made,
+    make_store,
     manifests,
-    opened,
+    open_store,
     same,
     take_over,
     whole,
@@ -39,7 +39,7 @@ from tests.waiting import wait_for
 
 @pytest.fixture
 def store(redis_url):
-    with closing(opened(redis_url)) as store:
+    with closing(open_store(redis_url)) as store:
         yield store
 
 
@@ -49,28 +49,28 @@ def client(redis_url):
         yield client
 
 
-def loaded_events(url: str) -> int:
-    with closing(made(url)) as store:
+def load_events(url: str) -> int:
+    with closing(make_store(url)) as store:
         found = store.load()
         assert found.manifest.events == found.snapshot.events
         assert found.broken == ()
         return found.snapshot.events
 
 
-def test_nothing_yet(store):
+def test_an_empty_store_has_no_generation(store):
     assert store.newest() is None
     assert store.load() is None
     assert store.generations() == []
 
 
-def test_what_is_saved_is_loaded(store, redis_url):
+def test_a_saved_snapshot_is_loaded(store, redis_url):
     before = time.time()
     manifest = store.save(whole(5))
     assert (manifest.generation, manifest.events, manifest.errors, manifest.parent) == (1, 5, 2, "")
     assert manifest.state_digest == whole(5).with_digest().state_digest
     assert manifest.size == encode(whole(5).with_digest()).size
     assert before <= manifest.created <= time.time()
-    with closing(made(redis_url)) as other:
+    with closing(make_store(redis_url)) as other:
         assert other.newest() == manifest
         found = other.load()
         assert same(other.read(manifest), whole(5))
@@ -79,7 +79,7 @@ def test_what_is_saved_is_loaded(store, redis_url):
 
 
 @pytest.mark.parametrize("size", [1, 2 * MIB // 8, 2 * MIB // 8 - 100, 5 * MIB // 8 + 3])
-def test_chunks_of_at_most_a_mebibyte(store, client, size):
+def test_chunks_have_at_most_one_mebibyte(store, client, size):
     weights = np.random.default_rng(size).random(size)
     manifest = store.save(whole(5, weights=weights))
     chunks = [key for key in keys(client) if ":g:1:" in key]
@@ -90,21 +90,21 @@ def test_chunks_of_at_most_a_mebibyte(store, client, size):
     assert np.array_equal(store.load().snapshot.arrays["state/w"], weights)
 
 
-def test_generations_count_also_over_restarts(store, redis_url):
+def test_generations_continue_over_restarts(store, redis_url):
     first = [store.save(whole(n)) for n in range(3)]
     assert [manifest.generation for manifest in first] == [1, 2, 3]
     assert [manifest.parent for manifest in first] == ["", first[0].commit, first[1].commit]
     store.close()
-    with closing(opened(redis_url)) as next_one:
+    with closing(open_store(redis_url)) as next_one:
         more = [next_one.save(whole(n)) for n in range(3, 5)]
         assert [manifest.generation for manifest in more] == [4, 5]
         assert more[0].parent == first[2].commit
-    assert loaded_events(redis_url) == 4
+    assert load_events(redis_url) == 4
 
 
-def test_models_do_not_meet(store, redis_url):
+def test_models_have_separate_checkpoints(store, redis_url):
     store.save(whole(1))
-    with closing(opened(redis_url, name="other")) as other:
+    with closing(open_store(redis_url, name="other")) as other:
         assert other.newest() is None
         assert other.save(whole(9)).generation == 1
     assert store.save(whole(2)).generation == 2
@@ -113,8 +113,8 @@ def test_models_do_not_meet(store, redis_url):
 @pytest.mark.parametrize(
     ("keep", "older", "left"), [(1, 0, [20]), (3, 0, [20, 19, 18]), (2, 1, [20, 19, 16, 8])]
 )
-def test_only_so_many_generations_are_kept(redis_url, client, keep, older, left):
-    with closing(opened(redis_url, keep=keep, keep_levels=older)) as store:
+def test_retention_limits_the_generations(redis_url, client, keep, older, left):
+    with closing(open_store(redis_url, keep=keep, keep_levels=older)) as store:
         for n in range(20):
             store.save(whole(n))
         kept = manifests(client)
@@ -122,9 +122,9 @@ def test_only_so_many_generations_are_kept(redis_url, client, keep, older, left)
         assert store.generations() == kept
         chunks = [f"{manifest.parts[0].blob}:0" for manifest in kept]
         own = ["{m:m}:head", "{m:m}:lease", "{m:m}:token", *chunks]
-        assert keys(client) == sorted(own), "and nothing of the others is left"
+        assert keys(client) == sorted(own), "keys of removed generations remained"
         assert [client.ttl(chunk) for chunk in chunks] == [-1] * len(left), (
-            "what is visible does not expire"
+            "a visible generation must not expire"
         )
         assert [store.read(manifest).events + 1 for manifest in kept] == left
 
@@ -142,18 +142,18 @@ def test_only_the_newest_learner_may_write(store, redis_url, client):
         with pytest.raises(FencedError):
             store.save(whole(2))
         assert store.disturbed
-        assert contents(client) == before, "nothing is changed, and nothing left"
+        assert contents(client) == before, "a fenced save must change nothing"
         assert successor.save(whole(3)).generation == 2
         with pytest.raises(FencedError):
             store.save(whole(4))
         assert store.acquire() is Acquired.HELD_ELSEWHERE
         with pytest.raises(FencedError):
             store.save(whole(4))
-    assert loaded_events(redis_url) == 3
+    assert load_events(redis_url) == 3
 
 
-def test_without_acquiring_and_loading_nothing_is_written(redis_url, client):
-    with closing(made(redis_url)) as store:
+def test_a_store_that_did_not_acquire_and_load_writes_nothing(redis_url, client):
+    with closing(make_store(redis_url)) as store:
         with pytest.raises(FencedError):
             store.save(whole(1))
         assert store.acquire() is Acquired.STALE
@@ -166,8 +166,8 @@ def has_saved(client, number):
     return any(manifest.events // 1000 == number for manifest in manifests(client))
 
 
-def test_learners_that_race_leave_one_line_of_generations(redis_url, client):
-    """Each in turn is fenced by the next; no generation is written twice and none is skipped."""
+def test_racing_learners_leave_one_chain_of_generations(redis_url, client):
+    """Each learner is fenced by the next; no generation is written twice and none is skipped."""
 
     def learner(number: int) -> None:
         with closing(take_over(client, redis_url, keep=1000)) as store:
@@ -191,18 +191,18 @@ def test_learners_that_race_leave_one_line_of_generations(redis_url, client):
         *(manifest.commit for manifest in kept[1:]),
         "",
     ]
-    assert len(kept) >= 30, "the last one is not hindered"
+    assert len(kept) >= 30, "the last learner must not be hindered"
 
 
-def test_a_commit_may_be_sent_twice(store, client):
+def test_a_commit_that_is_sent_twice_is_done_once(store, client):
     """The client repeats a command whose reply was lost."""
     sent = []
 
-    def noted(real, *arguments):
+    def note(real, *arguments):
         sent.append(arguments)
         return real.eval(*arguments)
 
-    with Broken(store, eval=noted):
+    with Broken(store, eval=note):
         store.save(whole(1))
         store.save(whole(2))
     assert all(arguments[0] == COMMIT for arguments in sent)
@@ -212,8 +212,8 @@ def test_a_commit_may_be_sent_twice(store, client):
     assert contents(client) == before
 
 
-def test_a_learner_that_loaded_before_the_last_word_is_refused(store, redis_url, client):
-    with closing(made(redis_url)) as late:
+def test_a_learner_that_loaded_before_the_last_commit_is_refused(store, redis_url, client):
+    with closing(make_store(redis_url)) as late:
         late.load()
         store.save(whole(1))
         client.delete("{m:m}:lease")
@@ -223,7 +223,7 @@ def test_a_learner_that_loaded_before_the_last_word_is_refused(store, redis_url,
     assert [manifest.events for manifest in manifests(client)] == [1]
 
 
-def test_a_commit_whose_reply_was_lost_is_gone_on_from(store, redis_url, client):
+def test_a_save_continues_after_a_commit_whose_reply_was_lost(store, redis_url, client):
     store.save(whole(1))
     with Broken(store, eval=done_but_no_reply), pytest.raises(StoreUnavailableError):
         store.save(whole(2))
@@ -233,52 +233,56 @@ def test_a_commit_whose_reply_was_lost_is_gone_on_from(store, redis_url, client)
     assert [manifest.events for manifest in kept] == [3, 2, 1]
     assert [manifest.parent for manifest in kept] == [kept[1].commit, kept[2].commit, ""]
     for manifest in kept:
-        assert client.ttl(f"{manifest.parts[0].blob}:0") == -1, "what is visible does not expire"
-        assert store.read(manifest).events == manifest.events, "and is what it was"
-    assert loaded_events(redis_url) == 3
+        assert client.ttl(f"{manifest.parts[0].blob}:0") == -1, (
+            "a visible generation must not expire"
+        )
+        assert store.read(manifest).events == manifest.events, "a kept generation must be unchanged"
+    assert load_events(redis_url) == 3
 
 
-def test_a_commit_that_arrives_late_is_gone_on_from(store, client):
-    """It was on its way when the client gave up, and comes between the look and the next commit."""
+def test_a_save_continues_after_a_commit_that_arrives_late(store, client):
+    """The commit was on its way when the client gave up; it arrives between the read and the next
+    commit.
+    """
     late = []
 
-    def delayed(_, *arguments):
+    def delay(_, *arguments):
         late.append(arguments)
         cut_off()
 
-    with Broken(store, eval=delayed), pytest.raises(StoreUnavailableError):
+    with Broken(store, eval=delay), pytest.raises(StoreUnavailableError):
         store.save(whole(1))
 
-    def overtaken(real, *arguments):
+    def let_the_late_commit_arrive(real, *arguments):
         if late:
             assert real.eval(*late.pop()) == b"OK"
         return real.eval(*arguments)
 
-    with Broken(store, eval=overtaken):
+    with Broken(store, eval=let_the_late_commit_arrive):
         assert store.save(whole(2)).generation == 2
     assert [manifest.events for manifest in manifests(client)] == [2, 1]
 
 
-def test_what_is_written_aside_is_not_visible_and_expires(store, client, redis_url):
+def test_an_uncommitted_snapshot_is_invisible_and_expires(store, client, redis_url):
     store.save(whole(1))
     with Broken(store, eval=cut_off), pytest.raises(StoreUnavailableError):
         store.save(whole(2), {"b" * 64: b"segment"})
     aside = [key for key in keys(client) if ":g:2:" in key or ":l:" in key]
     assert len(aside) == 2
     assert all(0 < client.ttl(key) <= 600 for key in aside)
-    assert loaded_events(redis_url) == 1
+    assert load_events(redis_url) == 1
 
 
-def test_a_snapshot_that_is_not_whole_is_not_committed(store, client):
-    """Redis may lose it between the two, by expiry or a restart."""
+def test_an_incomplete_snapshot_is_not_committed(store, client):
+    """Redis may lose a chunk before the commit, by expiry or a restart."""
 
-    def after_loss(real, *arguments):
+    def lose_a_byte_and_commit(real, *arguments):
         key = next(key for key in keys(client) if ":g:" in key)
         client.set(key, client.get(key)[:-1])
         return real.eval(*arguments)
 
     with (
-        Broken(store, eval=after_loss),
+        Broken(store, eval=lose_a_byte_and_commit),
         pytest.raises(StoreUnavailableError, match="lost a snapshot"),
     ):
         store.save(whole(1))
@@ -286,25 +290,25 @@ def test_a_snapshot_that_is_not_whole_is_not_committed(store, client):
     assert store.save(whole(2)).generation == 1
 
 
-def test_segments_are_kept_with_the_commit_and_never_touched_again(store, client):
+def test_a_committed_segment_is_kept_and_never_changed(store, client):
     name, key = "c" * 64, "{m:m}:l:" + "c" * 64
     assert store.segment(name) is None
     store.save(whole(1), {name: b"history"})
     assert client.ttl(key) == -1
     with Broken(store, eval=cut_off), pytest.raises(StoreUnavailableError):
         store.save(whole(2), {name: b"history"})
-    assert client.ttl(key) == -1, "a crash before the commit does not let it expire"
+    assert client.ttl(key) == -1, "a failed commit must not let the segment expire"
     assert store.segment(name) == b"history"
 
 
-def test_started_fresh_over_what_cannot_be_read(store, client, redis_url):
+def test_forget_starts_fresh_over_unreadable_generations(store, client, redis_url):
     for n in range(3):
         store.save(whole(n))
     for key in keys(client):
         if ":g:" in key:
             client.set(key, b"garbage")
     client.delete("{m:m}:lease")
-    with closing(made(redis_url)) as other:
+    with closing(make_store(redis_url)) as other:
         assert other.acquire() is Acquired.STALE
         with pytest.raises(
             CorruptCheckpointError, match=r"onepass checkpoints import.*--start-fresh.*another name"
@@ -316,17 +320,17 @@ def test_started_fresh_over_what_cannot_be_read(store, client, redis_url):
         assert other.save(whole(9)).generation == 4
         assert len([key for key in keys(client) if ":g:" in key]) == 1
     assert [manifest.parent for manifest in manifests(client)] == [""]
-    assert loaded_events(redis_url) == 9
+    assert load_events(redis_url) == 9
 
 
-def test_what_was_acknowledged_outlives_the_server(tmp_path):
-    with redis_server(tmp_path) as server, closing(opened(server.url)) as store:
+def test_acknowledged_generations_survive_a_kill_of_redis(tmp_path):
+    with redis_server(tmp_path) as server, closing(open_store(server.url)) as store:
         for n in range(3):
             store.save(whole(n, size=300_000))
         server.kill()
         with pytest.raises(StoreUnavailableError):
             store.save(whole(3))
         server.start()
-        assert loaded_events(server.url) == 2
-        assert store.save(whole(4)).generation == 4, "and the learner goes on with its token"
-        assert loaded_events(server.url) == 4
+        assert load_events(server.url) == 2
+        assert store.save(whole(4)).generation == 4, "the learner must continue with its token"
+        assert load_events(server.url) == 4

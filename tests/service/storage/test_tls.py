@@ -1,6 +1,4 @@
-"""TLS that is set up wrongly: one line that names the setting, before anything is started or at
-every try.
-"""
+"""Wrong TLS settings: one line names the setting, at the start or at every attempt to connect."""
 
 import os
 import subprocess
@@ -15,11 +13,11 @@ from service.errors import SettingsError
 from service.server.server import _tls_context
 from tests.faketime import FAKETIME
 from tests.service.storage.redis_processes import running
-from tests.service.storage.stores import made
+from tests.service.storage.stores import make_store
 
 
-def certificate(folder, name, **environment):
-    """A certificate that vouches for itself, with its key."""
+def make_certificate(folder, name, **environment):
+    """Write a self-signed certificate, with its key."""
     made_by = (
         "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 5 -subj"
         f" /CN={name}".split()
@@ -34,7 +32,7 @@ def certificate(folder, name, **environment):
 @pytest.fixture
 def files(tmp_path):
     for name in ("one", "other"):
-        certificate(tmp_path, name)
+        make_certificate(tmp_path, name)
     (tmp_path / "garbage.crt").write_text("no certificate")
     return tmp_path
 
@@ -51,10 +49,10 @@ def files(tmp_path):
         ({"cert_file": "absent.crt", "key_file": "one.key"}, "store.cert_file"),
     ],
 )
-def test_files_for_redis_that_cannot_be_used_are_refused_at_the_start(files, settings, named):
+def test_unusable_tls_files_for_redis_are_refused_at_the_start(files, settings, named):
     paths = {name: files / file for name, file in settings.items()}
     with pytest.raises(SettingsError) as refused:
-        made(f"rediss://{HOST}:1/0", **paths)
+        make_store(f"rediss://{HOST}:1/0", **paths)
     assert named in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -67,9 +65,7 @@ def test_files_for_redis_that_cannot_be_used_are_refused_at_the_start(files, set
         ("one.crt", "one.key", "garbage.crt"),
     ],
 )
-def test_files_for_the_api_that_cannot_be_used_are_refused_at_the_start(
-    files, cert, key, authority
-):
+def test_unusable_tls_files_for_the_api_are_refused_at_the_start(files, cert, key, authority):
     tls = {"cert_file": files / cert, "key_file": files / key}
     tls |= {"client_ca_file": files / authority} if authority else {}
     with pytest.raises(SettingsError, match=r"api\.tls") as refused:
@@ -77,12 +73,10 @@ def test_files_for_the_api_that_cannot_be_used_are_refused_at_the_start(
     assert "\n" not in str(refused.value)
 
 
-def test_a_server_of_another_authority_or_with_an_old_certificate_is_waited_for(
-    files, system_redis
-):
-    """It may be mended there, so it is tried again; the line says what to look at."""
+def test_a_server_with_an_untrusted_or_expired_certificate_is_retried(files, system_redis):
+    """The server may be fixed, so the client retries; the line says what to check."""
     if FAKETIME.exists():
-        certificate(files, "old", LD_PRELOAD=str(FAKETIME), FAKETIME="-30d")
+        make_certificate(files, "old", LD_PRELOAD=str(FAKETIME), FAKETIME="-30d")
     for name, trusted, hint in (("one", "other", "store.ca_file"), ("old", "old", "expired")):
         if not (files / f"{name}.crt").exists():
             continue
@@ -94,7 +88,9 @@ def test_a_server_of_another_authority_or_with_an_old_certificate_is_waited_for(
         options += f"--tls-cert-file {files / name}.crt --tls-key-file {files / name}.key"
         with (
             running(files / f"redis-{name}", port, *options.split(), executable=system_redis),
-            closing(made(f"rediss://{HOST}:{port}/0", ca_file=files / f"{trusted}.crt")) as store,
+            closing(
+                make_store(f"rediss://{HOST}:{port}/0", ca_file=files / f"{trusted}.crt")
+            ) as store,
         ):
             with pytest.raises(StoreUnavailableError, match=hint) as trouble:
                 store.acquire()

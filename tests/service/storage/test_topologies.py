@@ -1,5 +1,5 @@
-"""Redis as it is really set up: a cluster, sentinels with a failover, TLS, a user that may do only
-what is needed.
+"""Redis as it is really run: a cluster, sentinels with a failover, TLS, and a user with only the
+needed permissions.
 """
 
 from contextlib import ExitStack, closing
@@ -16,16 +16,16 @@ from service.embedded.redis import redis_server
 from service.errors import SettingsError
 from service.sources import open_source
 from service.sources.base import SourceLostError
-from tests.service.storage.redis_processes import PLAIN, certificates, running
-from tests.service.storage.stores import delta, made, opened, same, take_over, whole
+from tests.service.storage.redis_processes import PLAIN, make_certificates, running
+from tests.service.storage.stores import delta, make_store, open_store, same, take_over, whole
 from tests.waiting import HANG_SECONDS, wait_for
 
 
-def lived(url: str, **settings) -> None:
-    """A life with everything that speaks with Redis."""
+def live(url: str, **settings) -> None:
+    """Run everything that talks to Redis once."""
     with (
-        closing(opened(url, **settings)) as store,
-        closing(made(url, **settings)) as other,
+        closing(open_store(url, **settings)) as store,
+        closing(make_store(url, **settings)) as other,
     ):
         weights = np.random.default_rng(1).random(400_000)
         store.save(whole(1, weights=weights), {"a" * 64: b"history"})
@@ -58,8 +58,8 @@ def cluster(tmp_path):
     with ExitStack() as stack:
         clients = []
         for number in range(3):
-            # The nodes speak with each other 10,000 above, which must not be a port that the kernel
-            # hands out.
+            # The nodes talk to each other on a port 10,000 higher, which must not be one that the
+            # kernel hands out.
             port = next(port for port in iter(free_port, None) if port < 20_000)
             options = [
                 "--port",
@@ -67,7 +67,7 @@ def cluster(tmp_path):
                 "--cluster-enabled",
                 "yes",
                 "--cluster-node-timeout",
-                "60000",  # or a busy machine makes them take each other for dead
+                "60000",  # otherwise a busy machine makes them seem dead
             ]
             stack.enter_context(running(tmp_path / str(number), port, *options))
             clients.append((port, stack.enter_context(Redis(port=port))))
@@ -96,16 +96,16 @@ def cluster_info(client: Redis) -> bytes:
     )
 
 
-def test_a_cluster(cluster):
+def test_the_store_works_on_a_cluster(cluster):
     nodes = ",".join(f"{HOST}:{port}" for port in cluster)
     for name in ("a", "b", "c", "d"):  # in different slots, so on different nodes
-        lived(f"redis+cluster://{nodes}", name=name)
-    lived(f"redis+cluster://{HOST}:1,{HOST}:{cluster[1]}/0", name="one-node-is-enough")
+        live(f"redis+cluster://{nodes}", name=name)
+    live(f"redis+cluster://{HOST}:1,{HOST}:{cluster[1]}/0", name="one-node-is-enough")
 
 
-def test_no_cluster_where_one_is_meant(redis_url):
+def test_a_single_redis_is_refused_where_a_cluster_is_configured(redis_url):
     with (
-        closing(made(redis_url.replace("redis://", "redis+cluster://"))) as store,
+        closing(make_store(redis_url.replace("redis://", "redis+cluster://"))) as store,
         pytest.raises(StoreUnavailableError),
     ):
         store.acquire()
@@ -121,7 +121,7 @@ def sentinel_options(folder: Path, port: int, master: int) -> str:
 
 
 def start_watched(stack: ExitStack, tmp_path: Path, ports: list[int]):
-    """A master, its replica and the sentinels that watch them; gives the master."""
+    """Start a master, its replica and the sentinels that watch them; return the master."""
     master = stack.enter_context(running(tmp_path / "master", ports[0], "--port", str(ports[0])))
     follow = ["--replicaof", HOST, str(ports[0])]
     stack.enter_context(running(tmp_path / "replica", ports[1], "--port", str(ports[1]), *follow))
@@ -139,8 +139,8 @@ def know_each_other(sentinels: list[Redis]) -> bool:
     )
 
 
-def goes_on(store, first: int) -> bool:
-    """Whether it saves a generation after the first, with its lease taken again."""
+def can_save(store, first: int) -> bool:
+    """Whether the store saves a later generation, retaking its lease if needed."""
     try:
         if store.disturbed and store.acquire() is not Acquired.CURRENT:
             return False
@@ -149,27 +149,27 @@ def goes_on(store, first: int) -> bool:
         return False
 
 
-def test_sentinels_and_a_failover(tmp_path):
+def test_the_store_survives_a_failover_by_sentinels(tmp_path):
     ports = [free_port() for _ in range(5)]
     with ExitStack() as stack:
         master = start_watched(stack, tmp_path, ports)
         replica = stack.enter_context(Redis(port=ports[1]))
         wait_for(lambda: replica.info("replication")["master_link_status"] == "up", "the replica")
         url = f"redis+sentinel://{','.join(f'{HOST}:{port}' for port in ports[2:])}/main/0"
-        lived(url)
+        live(url)
         asked = [stack.enter_context(Redis(port=port)) for port in ports[2:]]
         wait_for(lambda: know_each_other(asked), "that the sentinels know each other")
-        with closing(opened(url)) as store:
+        with closing(open_store(url)) as store:
             first = store.save(whole(1)).generation
             with Redis(port=ports[0]) as writer:
                 writer.set("after", "all of it")
-                assert writer.wait(1, HANG_SECONDS * 1000) == 1, "the replica has it"
-            for sentinel in asked:  # only now, or a busy machine makes a failover of its own
+                assert writer.wait(1, HANG_SECONDS * 1000) == 1, "the replica must have the data"
+            for sentinel in asked:  # only now: a busy machine could cause an early failover
                 sentinel.sentinel_set("main", "down-after-milliseconds", 500)
             master.kill()
             with pytest.raises(StoreUnavailableError):
                 store.save(whole(2))
-            wait_for(lambda: goes_on(store, first), "the failover", 2 * HANG_SECONDS)
+            wait_for(lambda: can_save(store, first), "the failover", 2 * HANG_SECONDS)
             held_until = store._lease._until
             wait_for(lambda: store._lease._until > held_until, "a renewal at the new master")
             assert store.held
@@ -177,8 +177,8 @@ def test_sentinels_and_a_failover(tmp_path):
         assert replica.info("replication")["role"] == "master"
 
 
-def test_tls(tmp_path, system_redis):
-    certificates(tmp_path)
+def test_the_store_works_over_tls(tmp_path, system_redis):
+    make_certificates(tmp_path)
     port = free_port()
     tls = {
         "ca_file": tmp_path / "ca.crt",
@@ -190,17 +190,19 @@ def test_tls(tmp_path, system_redis):
         f"--port 0 --tls-port {port} {' '.join(files)} --tls-key-file {tls['key_file']}".split()
     )
     with running(tmp_path / "redis", port, *options, executable=system_redis):
-        lived(f"rediss://{HOST}:{port}/1", **tls)
+        live(f"rediss://{HOST}:{port}/1", **tls)
         for wrong in (
-            {},  # the system's authorities do not know ours
-            {"ca_file": tls["ca_file"]},  # the server wants the client's certificate
+            {},  # the system does not trust our authority
+            {"ca_file": tls["ca_file"]},  # the server demands a client certificate
         ):
             with (
-                closing(made(f"rediss://{HOST}:{port}/1", **wrong)) as store,
+                closing(make_store(f"rediss://{HOST}:{port}/1", **wrong)) as store,
                 pytest.raises(StoreUnavailableError),
             ):
                 store.acquire()
-        elsewhere = made(f"rediss://localhost:{port}/1", **tls)  # the certificate is for 127.0.0.1
+        elsewhere = make_store(
+            f"rediss://localhost:{port}/1", **tls
+        )  # the certificate is for 127.0.0.1
         with (
             closing(elsewhere) as store,
             pytest.raises(StoreUnavailableError, match=r"(?i)certificate|hostname"),
@@ -209,19 +211,19 @@ def test_tls(tmp_path, system_redis):
 
 
 def rules() -> list[str]:
-    """The line that the package's documentation gives."""
+    """Return the ACL rules from the package's documentation."""
     line = service.storage.__doc__.partition("ACL SETUSER onepass on >PASSWORD ")[2]
     return line.split()
 
 
-def saved_once(store) -> None:
+def save_once(store) -> None:
     store.acquire()
     store.load()
     store.save(whole(1))
 
 
 @pytest.mark.parametrize("server", ["packaged", "system"])
-def test_a_user_that_may_do_only_what_is_needed(tmp_path, server, request):
+def test_the_documented_acl_has_exactly_the_needed_permissions(tmp_path, server, request):
     port = free_port()
     executable = PLAIN if server == "packaged" else request.getfixturevalue("system_redis")
     with (
@@ -229,7 +231,7 @@ def test_a_user_that_may_do_only_what_is_needed(tmp_path, server, request):
         Redis(port=port) as admin,
     ):
         admin.execute_command("ACL", "SETUSER", "onepass", "on", ">secret-canary", *rules())
-        lived(f"redis://onepass@{HOST}:{port}/0", password="secret-canary")
+        live(f"redis://onepass@{HOST}:{port}/0", password="secret-canary")
         with Redis(port=port, username="onepass", password="secret-canary") as user:
             for forbidden in (
                 ["GET", "other"],
@@ -247,31 +249,30 @@ def test_a_user_that_may_do_only_what_is_needed(tmp_path, server, request):
                 "ACL", "SETUSER", "onepass", "reset", "on", ">secret-canary", *less
             )
             with closing(
-                made(f"redis://onepass@{HOST}:{port}/0", password="secret-canary")
+                make_store(f"redis://onepass@{HOST}:{port}/0", password="secret-canary")
             ) as store:
                 with pytest.raises(SettingsError, match="ACL") as caught:
-                    saved_once(store)
+                    save_once(store)
                 assert "canary" not in str(caught.value)
         less = [rule for rule in rules() if rule not in {"+info", "+config|get"}]
         admin.flushall()
         admin.execute_command("ACL", "SETUSER", "onepass", "reset", "on", ">secret-canary", *less)
-        lived(f"redis://onepass@{HOST}:{port}/0", password="secret-canary")
+        live(f"redis://onepass@{HOST}:{port}/0", password="secret-canary")
 
 
-def test_the_system_s_server(tmp_path, system_redis):
-    """A newer Redis than the packaged one."""
+def test_the_store_works_on_the_newer_redis_of_the_system(tmp_path, system_redis):
     port = free_port()
     with (
         running(tmp_path / "redis", port, "--port", str(port), executable=system_redis),
         Redis(port=port) as client,
     ):
-        lived(f"redis://{HOST}:{port}/0")
+        live(f"redis://{HOST}:{port}/0")
         with closing(take_over(client, f"redis://{HOST}:{port}/0")) as store:
             assert store.save(whole(1)).generation > 1
 
 
-def test_redis_7_tells_that_a_stream_was_trimmed_past_the_position(tmp_path, system_redis):
-    """Though what was trimmed came after the last look."""
+def test_redis_7_reveals_a_trim_beyond_the_position(tmp_path, system_redis):
+    """The trim also hit entries that were added after the last look."""
     port = free_port()
     url = f"redis://{HOST}:{port}/0/events"
     with (
@@ -287,7 +288,7 @@ def test_redis_7_tells_that_a_stream_was_trimmed_past_the_position(tmp_path, sys
                     bookmark = source.bookmark()
         client.xtrim("events", minid="4-0", approximate=False)
         with closing(open_source(url, "earliest")) as source:
-            source.seek(bookmark)  # only what was read is gone
+            source.seek(bookmark)  # only entries that were read are gone
         client.xtrim("events", minid="7-0", approximate=False)
         with (
             closing(open_source(url, "earliest")) as source,
@@ -296,13 +297,13 @@ def test_redis_7_tells_that_a_stream_was_trimmed_past_the_position(tmp_path, sys
             source.seek(bookmark)
 
 
-def test_a_server_that_restarts_empty_and_one_in_a_database_of_its_own(tmp_path):
+def test_a_server_that_restarts_empty_gets_the_state_again(tmp_path):
     with redis_server(tmp_path / "a", appendonly=False) as server:
         url = server.url.replace("/0", "/5")
-        with closing(opened(url)) as store:
+        with closing(open_store(url)) as store:
             store.save(whole(1))
             server.kill()
             server.start()
-            wait_for(lambda: store.disturbed, "that it sees the loss")
+            wait_for(lambda: store.disturbed, "the learner sees the loss")
             assert store.acquire() is Acquired.CURRENT
             assert store.save(whole(2)).generation == 2

@@ -1,4 +1,6 @@
-"""The Open Inference Protocol, asked by Triton's own client, and what no client sends."""
+"""The Open Inference Protocol, asked by Triton's own client and by hand-made requests that no
+client sends.
+"""
 
 import json
 import struct
@@ -15,7 +17,7 @@ from service.features.decoder import Decoder
 from tests.examples import examples
 from tests.looped import looped
 from tests.service.api.api_client import CANARY, Client
-from tests.service.api.serving import served
+from tests.service.api.serving import serve
 
 ROWS = np.array([[5.0, 1.0], [-5.0, 0.5], [0.0, 0.0], [1e30, -2.0]])
 GROW = {
@@ -46,14 +48,14 @@ def binary():
 
 
 @pytest.fixture(scope="module", params=["binary", "several"])
-def asked(request):
-    """A model, and Triton's client of it."""
+def client_pair(request):
+    """A model's app, and Triton's client of it."""
     client = Client() if request.param == "binary" else three_classes()
-    with served(client.app) as address, triton.InferenceServerClient(address) as remote:
+    with serve(client.app) as address, triton.InferenceServerClient(address) as remote:
         yield client, remote
 
 
-def predicted(client, rows):
+def predict(client, rows):
     instances = [{"features": {"amount": float(row[0]), "age": float(row[1])}} for row in rows]
     return client.post("/predict/batch", {"instances": instances}).json()["predictions"]
 
@@ -64,8 +66,8 @@ def tensor(rows, kind="FP64", *, binary=True):
     return made
 
 
-def test_what_a_client_asks_first(asked):
-    client, remote = asked
+def test_a_client_can_read_readiness_and_metadata(client_pair):
+    client, remote = client_pair
     several = client.context.settings.label.classes == "grow"
     assert remote.is_server_live()
     assert remote.is_server_ready()
@@ -103,9 +105,9 @@ def test_what_a_client_asks_first(asked):
 @looped("binary_out", [True, False, None])
 @looped("form", ["features", "instances"])
 @looped("version", ["", "7"])
-def test_a_client_hears_what_predict_answers(asked, binary_in, binary_out, form, version):
-    client, remote = asked
-    alone = predicted(client, ROWS)
+def test_a_client_gets_the_answers_of_predict(client_pair, binary_in, binary_out, form, version):
+    client, remote = client_pair
+    alone = predict(client, ROWS)
     if form == "features":
         given_input = tensor(ROWS, binary=binary_in)
     else:
@@ -143,8 +145,8 @@ def test_a_client_hears_what_predict_answers(asked, binary_in, binary_out, form,
 
 @looped(("kind", "dtype"), [("FP32", np.float32), ("INT32", np.int32), ("INT64", np.int64)])
 @looped("binary", [True, False])
-def test_numbers_of_every_datatype(asked, kind, dtype, binary):
-    client, remote = asked
+def test_numbers_of_every_datatype_are_accepted(client_pair, kind, dtype, binary):
+    client, remote = client_pair
     rows = (
         np.array([[3, -1], [2_000_000, 7]], dtype)
         if dtype != np.float32
@@ -152,11 +154,11 @@ def test_numbers_of_every_datatype(asked, kind, dtype, binary):
     )
     result = remote.infer("m", [tensor(rows, kind, binary=binary)])
     assert result.as_numpy("score").tolist() == [
-        row["score"] for row in predicted(client, rows.tolist())
+        row["score"] for row in predict(client, rows.tolist())
     ]
 
 
-def test_what_is_not_there_for_every_row_is_left_out():
+def test_outputs_missing_for_a_row_are_left_out():
     nothing = Client(**GROW)
     body = {"inputs": [{"name": "features", "shape": [1, 2], "datatype": "FP64", "data": [1, 2]}]}
     reply = nothing.post("/v2/models/m/infer", body)
@@ -164,7 +166,7 @@ def test_what_is_not_there_for_every_row_is_left_out():
     assert {"label", "score"}.isdisjoint(output["name"] for output in reply.json()["outputs"])
 
 
-def test_no_rows_and_rows_of_rows(binary):
+def test_empty_and_nested_inputs_are_accepted(binary):
     for shape, data in (([0, 2], []), ([2, 2], [[1, 2], [3, 4]]), ([2, 2], [1, 2, 3, 4])):
         body = {"inputs": [{"name": "features", "shape": shape, "datatype": "FP64", "data": data}]}
         reply = binary.post("/v2/models/m/infer", body)
@@ -234,7 +236,7 @@ def check_protocol_error(reply, status):
 
 
 @looped("document", WRONG.values(), ids=WRONG)
-def test_wrong_requests(binary, document):
+def test_wrong_requests_are_refused(binary, document):
     check_protocol_error(binary.post("/v2/models/m/infer", document), 422)
 
 
@@ -279,7 +281,7 @@ def with_bytes(tail, size, said=None, **changes):
         with_bytes(b"\x02\x00", 2, name="instances", datatype="BYTES", shape=[1]),
     ],
 )
-def test_wrong_bytes(binary, body, headers):
+def test_wrong_binary_data_is_refused(binary, body, headers):
     headers = {name: value.encode("latin-1") for name, value in headers.items()}
     check_protocol_error(binary.ask("POST", "/v2/models/m/infer", body, **headers), 422)
 
@@ -294,7 +296,7 @@ LENGTHS = {
 
 
 @looped("said", LENGTHS.values(), ids=LENGTHS)
-def test_a_wrong_length_of_the_json_is_named(binary, said):
+def test_a_wrong_length_of_the_json_names_its_header(binary, said):
     body, headers = with_bytes(b"\0" * 16, 16)
     right = int(headers["Inference-Header-Content-Length"])
     told = {"Inference-Header-Content-Length": str(right + 5) if said == "+5" else said}
@@ -308,7 +310,7 @@ def test_a_wrong_length_of_the_json_is_named(binary, said):
 
 
 @looped(("method", "what"), [("GET", ""), ("GET", "/ready"), ("POST", "/infer")])
-def test_who_asks_for_another_version_hears_which_is_served(binary, method, what):
+def test_a_request_for_another_version_names_the_served_one(binary, method, what):
     reply = binary.ask(method, f"/v2/models/m/versions/8{what}", json.dumps(given_input()).encode())
     check_protocol_error(reply, 404)
     assert reply.json()["error"] == "no such version; 7 is served"
@@ -345,7 +347,7 @@ def test_the_document_names_the_datatypes(binary):
     some.sampled_from(["features", "instances"]),
 )
 @examples(200)
-def test_any_bytes_are_answered(tail, size, rows, name):
+def test_any_bytes_are_answered_without_a_5xx(tail, size, rows, name):
     shape, kind = ([rows, 2], "FP64") if name == "features" else ([rows], "BYTES")
     body, headers = with_bytes(tail, size, name=name, shape=shape, datatype=kind)
     reply = two_classes().ask("POST", "/v2/models/m/infer", body, **headers)

@@ -1,5 +1,5 @@
-"""Several passes over a file: the first is the honest one, dual variables live on, statistics do
-not repeat.
+"""Several passes over a file: the first is the prequential one, dual variables persist, statistics
+count each row once.
 """
 
 import json
@@ -32,7 +32,7 @@ def file(tmp_path):
     return scan(path)
 
 
-def replayed(file, spec, passes, shuffle=0):
+def replay(file, spec, passes, shuffle=0):
     features, label = features_of([file], 18), label_of(file, positive=None, multiclass=False)
     decoder = Decoder(features, label, Limits())
     first, fresh = (Model(make(spec), features, label, decoder) for _ in range(2))
@@ -48,39 +48,39 @@ def replayed(file, spec, passes, shuffle=0):
     )
 
 
-def test_the_first_pass_is_the_streams_own(file):
-    once, done = replayed(file, "pa1", 1)
+def test_the_first_pass_is_that_of_the_stream(file):
+    once, done = replay(file, "pa1", 1)
     assert done[0]["errors"] == int(once.progress.errors[0])
 
 
 @looped("spec", ["svm-dual", "lm-winnow", {"kind": "scaled", "base": "svm-dual:eta=auto"}])
 def test_later_passes_err_less_on_separable_rows(file, spec):
-    _, done = replayed(file, spec, 30)
+    _, done = replay(file, spec, 30)
     assert done[-1]["errors"] < done[0]["errors"]
     assert [part["events"] for part in done] == [120] * 30
 
 
 def test_dual_variables_are_kept_per_row(file):
-    """Each row's dual variable is capped over all passes together, so the weights are bounded by
-    C·Σ‖x‖ for ever.
+    """Each row's dual variable is capped over all passes together, so the weights stay bounded by
+    C·Σ‖x‖.
     """
-    model, _ = replayed(file, "svm-dual:eta=10,C=0.01", 50)
+    model, _ = replay(file, "svm-dual:eta=10,C=0.01", 50)
     rows = np.random.default_rng(0).normal(size=(120, 3))
     bound = 0.01 * np.sqrt(1 + np.square(rows).sum(axis=1)).sum()
     assert model.norm() <= bound
 
 
 def test_statistics_count_each_row_once(file):
-    model, _ = replayed(file, {"kind": "scaled", "base": "pa1"}, 5)
+    model, _ = replay(file, {"kind": "scaled", "base": "pa1"}, 5)
     rows = np.random.default_rng(0).normal(size=(120, 3))
     assert model.state.events[0] == 120
     assert np.allclose(model.state.mean[1:], rows.mean(axis=0))
 
 
-def test_file_order_without_a_shuffle_and_the_same_twice(file):
+def test_passes_are_deterministic_with_and_without_a_shuffle(file):
     digests = {
-        state_digest(replayed(file, "perceptron", 3, shuffle)[0].state)
+        state_digest(replay(file, "perceptron", 3, shuffle)[0].state)
         for shuffle in (None, None, 0, 0)
     }
     assert len(digests) == 2
-    json.dumps(replayed(file, "perceptron", 2)[1])
+    json.dumps(replay(file, "perceptron", 2)[1])

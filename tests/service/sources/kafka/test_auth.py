@@ -1,4 +1,4 @@
-"""Kafka behind TLS and SASL: a broker with a certificate of our own making and a SCRAM user."""
+"""Kafka behind TLS and SASL: a broker with our own certificate and a SCRAM user."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -47,7 +47,9 @@ def secured(tmp_path_factory):
         ("SASL_SSL", "SCRAM-SHA-512"),
     ],
 )
-def test_topic_sink_and_source(secured, client, protocol, mechanism):
+def test_a_topic_is_created_written_and_read_over_each_protocol(
+    secured, client, protocol, mechanism
+):
     url = secured.url(protocol, f"{client}-{protocol}-{mechanism}")
     options = Options(
         client=client,
@@ -67,22 +69,24 @@ def test_topic_sink_and_source(secured, client, protocol, mechanism):
 @pytest.mark.parametrize(
     ("client", "protocol"), [("kafka-python", "SASL_SSL"), ("confluent", "SASL_PLAINTEXT")]
 )
-def test_wrong_password_is_told_as_such(secured, client, protocol, caplog):
+def test_a_wrong_password_is_reported_as_such(secured, client, protocol, caplog):
     options = Options(client=client, security=secured.security(protocol, password="canary-wrong"))
-    check_told(secured.url(protocol), options, "authentication failed at .* for user ann")
+    check_reported(secured.url(protocol), options, "authentication failed at .* for user ann")
     assert "canary" not in caplog.text
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("ca_file", ["stranger.pem", None])
-def test_certificate_of_a_stranger_is_told_as_such(secured, client, ca_file):
+def test_an_untrusted_certificate_is_reported_as_such(secured, client, ca_file):
     trusted = ca_file and secured.folder / ca_file
     options = Options(client=client, security=secured.security("SASL_SSL", ca_file=trusted))
-    check_told(secured.url("SASL_SSL"), options, "TLS failed: the certificate of .* does not fit")
+    check_reported(
+        secured.url("SASL_SSL"), options, "TLS failed: the certificate of .* does not fit"
+    )
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_group_that_is_not_allowed_hinders_no_reading(secured, client):
+def test_a_forbidden_group_does_not_prevent_reading(secured, client):
     url = secured.url("SASL_PLAINTEXT", f"{client}-without-group")
     options = Options(client=client, group="forbidden", security=secured.security("SASL_PLAINTEXT"))
     create_log(url, options)
@@ -94,16 +98,16 @@ def test_a_group_that_is_not_allowed_hinders_no_reading(secured, client):
             read += take(source, 1)
             source.checkpointed(source.bookmark().positions)
         assert values(read) == [b"%d" % number for number in range(20)]
-        for _ in range(5):  # long enough for the refusal to come back
+        for _ in range(5):  # long enough for the refusal to arrive
             assert source.poll(0.1, 1) == []
             source.checkpointed(source.bookmark().positions)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("theirs", ["PLAINTEXT", "SASL_PLAINTEXT"])
-def test_tls_to_a_listener_without_it_is_told(secured, client, theirs):
+def test_tls_to_a_listener_without_tls_is_reported(secured, client, theirs):
     options = Options(client=client, security=secured.security("SSL"))
-    check_told(secured.url(theirs), options, "TLS failed at .*; security.protocol asks for TLS")
+    check_reported(secured.url(theirs), options, "TLS failed at .*; security.protocol asks for TLS")
 
 
 @pytest.mark.parametrize(
@@ -123,16 +127,18 @@ def test_tls_to_a_listener_without_it_is_told(secured, client, theirs):
         ),
     ],
 )
-def test_a_listener_of_another_protocol_is_told_as_such(secured, client, ours, theirs, told):
-    """A client only says that it had no answer; the line names the setting and what to
-    write there.
+def test_a_listener_of_another_protocol_is_reported_with_the_setting(
+    secured, client, ours, theirs, told
+):
+    """The client only says that it got no answer; our line names the setting and its
+    right value.
     """
     options = Options(client=client, security=ours and secured.security(ours))
-    check_told(secured.url(theirs), options, told)
+    check_reported(secured.url(theirs), options, told)
 
 
 @pytest.mark.parametrize("theirs", PROTOCOLS)
-def test_every_listener_is_known_by_its_protocol(secured, theirs):
+def test_the_protocol_of_every_listener_is_recognised(secured, theirs):
     bootstrap = secured.url(theirs).removeprefix("kafka://").partition("/")[0]
     for ours in (None, *PROTOCOLS):
         told = other_protocol(bootstrap, ours and secured.security(ours))
@@ -145,37 +151,37 @@ def test_every_listener_is_known_by_its_protocol(secured, theirs):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_certificate_for_another_host_is_told_as_such(secured, client):
+def test_a_certificate_for_another_host_is_reported_as_such(secured, client):
     options = Options(client=client, security=secured.security("SSL"))
     url = secured.url("SSL").replace(HOST, "localhost")
-    check_told(
+    check_reported(
         url, options, "the certificate of localhost:.* is for another host: name the broker in url"
     )
 
 
-def test_password_file_is_read_when_connecting(secured, tmp_path):
+def test_the_password_file_is_read_at_each_connection(secured, tmp_path):
     path = tmp_path / "password"
     path.touch()
     url = secured.url("SASL_SSL", "by-file")
     options = Options(security=secured.security("SASL_SSL", password=None, password_file=path))
     path.unlink()  # as while a secret is being replaced
-    check_told(url, options, "password_file .* cannot be read")
+    check_reported(url, options, "password_file .* cannot be read")
     path.write_text(f"{PASSWORD}\nand a remark\n")
     create_log(url, options)
     with closing(open_source(url, "earliest", options)) as source:
         assert source.lag() == {"0": 0}
 
 
-def test_files_that_are_not_there_are_told(secured, tmp_path):
+def test_missing_certificate_files_are_reported(secured, tmp_path):
     (tmp_path / "none.pem").touch()
     options = Options(security=secured.security("SSL", ca_file=tmp_path / "none.pem"))
     (tmp_path / "none.pem").unlink()
-    check_told(secured.url("SSL"), options, "none.pem cannot be used")
+    check_reported(secured.url("SSL"), options, "none.pem cannot be used")
 
 
-def check_told(url, options, words):
-    """One line, with the reason and without the secret, from whatever connects. All at once, since
-    each waits for seconds.
+def check_reported(url, options, words):
+    """Each use fails with one line that has the reason and no secret. They run at once, since each
+    waits for seconds.
     """
     with ThreadPoolExecutor() as pool:
         uses = [

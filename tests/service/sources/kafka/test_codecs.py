@@ -1,5 +1,5 @@
-"""Compressed batches: every codec is read, and one that unpacks to far more than a broker takes
-costs no memory.
+"""Compressed batches: every codec is read, and a batch that unpacks to far more than a broker
+accepts takes no memory.
 """
 
 import json
@@ -72,20 +72,20 @@ def test_every_codec_is_read(topic, client, codec):
 
 BOMBS = [("gzip", 512 if CHAOS else 300), ("lz4", 200), ("zstd", 1024 if CHAOS else 400)]
 BATCHES = 16 if CHAOS else 10
-"""Of 60 MiB each: far more than the bound together."""
+"""Batches of 60 MiB each: together far beyond the bound."""
 
 
 @pytest.mark.parametrize(("codec", "mib"), BOMBS)
-def test_a_bomb_is_passed_over_and_memory_stays_small(topic, codec, mib):
+def test_a_batch_that_unpacks_beyond_the_bound_is_skipped_in_flat_memory(topic, codec, mib):
     read, gaps, grown = read_around(topic, [bomb(CODECS[codec], mib, 1)])
     assert read == ["before", "behind"]
     assert gaps == [["0", "1", "2", 1, "corrupt"]]
     assert grown < 200, f"{grown} MiB more for a batch that may unpack to 64"
 
 
-def test_many_batches_within_the_bound_do_not_add_up(topic):
-    """A fetch of one megabyte holds more than a hundred of them: all of one poll were unpacked at
-    once.
+def test_memory_does_not_grow_with_the_number_of_batches(topic):
+    """A fetch of one megabyte holds more than a hundred of them, and a client once unpacked all of
+    one poll at the same time.
     """
     one = bomb(ZSTD, 60, 1)
     batches = [struct.pack(">q", 1 + number) + one[8:] for number in range(BATCHES)]
@@ -96,8 +96,8 @@ def test_many_batches_within_the_bound_do_not_add_up(topic):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_record_with_millions_of_headers_is_passed_over(topic, codec):
-    """Each takes two bytes in the batch and 64 in the memory of the client."""
+def test_a_record_with_millions_of_headers_is_skipped(topic, codec):
+    """Each header takes two bytes in the batch and 64 in the memory of the client."""
     headers = (4 if codec == "snappy" else 16) << 20
     read, gaps, grown = read_around(topic, [header_bomb(CODECS[codec], headers, 1)])
     assert read == ["before", "behind"]
@@ -106,8 +106,8 @@ def test_a_record_with_millions_of_headers_is_passed_over(topic, codec):
 
 
 def read_around(topic, batches):
-    """What another process reads of these between two records: values, gaps and by how many MiB it
-    grows.
+    """Write these batches between two records, read all in another process, and return its values,
+    its gaps and its growth in MiB.
     """
     bootstrap, name = topic.removeprefix("kafka://").split("/")
     assert max(map(len, batches)) < 1 << 20
@@ -129,8 +129,8 @@ def read_around(topic, batches):
         ("snappy", b"\xff\xff\xff\xff\x07" + b"\0" * 50),  # a block that claims 2 GiB
     ],
 )
-def test_what_unpacks_beyond_the_bound_is_corrupt(codec, packed):
-    assert kafka_batches.FETCH_BYTES  # imported, and with it the bound is set
+def test_a_batch_that_unpacks_beyond_the_bound_is_corrupt(codec, packed):
+    assert kafka_batches.FETCH_BYTES  # the import sets the bound
     decode = getattr(default_records, f"{codec}_decode")
     packed = (
         packed
@@ -141,14 +141,14 @@ def test_what_unpacks_beyond_the_bound_is_corrupt(codec, packed):
 
 
 @looped("codec", CODECS)
-def test_what_unpacks_within_the_bound_is_read_whole(codec):
+def test_a_batch_that_unpacks_within_the_bound_is_read_whole(codec):
     decode = getattr(default_records, f"{codec}_decode")
     packed = bomb(CODECS[codec], 3, 0)[default_records.DefaultRecordBatch.HEADER_STRUCT.size :]
     assert MIB * 3 in bytes(decode(packed))
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4"])
-def test_what_is_cut_short_is_corrupt(codec):
+def test_a_truncated_batch_is_corrupt(codec):
     packed = bomb(CODECS[codec], 3, 0)[default_records.DefaultRecordBatch.HEADER_STRUCT.size :]
     with pytest.raises(CorruptRecordError, match="cut short"):
         getattr(default_records, f"{codec}_decode")(packed[:-9])

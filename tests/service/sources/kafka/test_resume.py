@@ -1,5 +1,5 @@
-"""Where reading goes on, decided from what the broker says: every loss, every policy, whatever the
-numbers.
+"""The offsets at which reading resumes, decided from the broker's answers: every loss, every
+policy, any numbers.
 """
 
 import pytest
@@ -34,7 +34,7 @@ def resume(at, bounds, on_data_loss="fail", identity=ME, now=ME, strange=NONE):
     at=st.integers(0, 120),
     policy=st.sampled_from(["earliest", "latest"]),
 )
-def test_what_is_held_is_gone_on_with_and_else_the_gap_is_exact(first, size, at, policy):
+def test_reading_resumes_at_the_offset_or_reports_the_exact_gap(first, size, at, policy):
     bounds = Bounds(first, first + size)
     if bounds.first <= at <= bounds.last:
         assert resume(at, bounds) == ({0: at}, [])
@@ -62,7 +62,7 @@ def test_what_is_held_is_gone_on_with_and_else_the_gap_is_exact(first, size, at,
         (ME, ME, frozenset({0}), "truncated"),
     ],
 )
-def test_another_log_is_told_though_the_position_is_there(
+def test_another_log_is_noticed_though_it_has_the_offset(
     policy, target, identity, now, strange, reason
 ):
     with pytest.raises(
@@ -77,8 +77,8 @@ def test_another_log_is_told_though_the_position_is_there(
         assert gap.events == 0
 
 
-def test_partitions_of_a_topic_made_anew():
-    """One is gone and two are new; each of the new ones starts by the policy too."""
+def test_partitions_of_a_recreated_topic_start_by_the_policy():
+    """One partition is gone and two are new; the new ones follow the policy, too."""
     seen = TopicState("cluster/other", {1: Bounds(0, 4), 2: Bounds(1, 6)}, NONE)
     positions, gaps = resolve_positions("t", {0: 7, 1: 2}, ME, seen, "earliest")
     assert positions == {1: 0, 2: 1}
@@ -86,7 +86,7 @@ def test_partitions_of_a_topic_made_anew():
     assert resolve_positions("t", {0: 7, 1: 2}, ME, seen, "latest")[0] == {1: 4, 2: 6}
 
 
-def test_what_a_broker_does_not_tell_is_no_difference():
+def test_an_identity_that_the_broker_omits_counts_as_equal():
     assert same_topic("", ME)
     assert same_topic("cluster/", ME)
     assert same_topic("/topic", ME)
@@ -94,14 +94,14 @@ def test_what_a_broker_does_not_tell_is_no_difference():
     assert not same_topic("x/topic", ME)
 
 
-def test_what_is_known_is_not_forgotten_when_a_broker_does_not_tell_it():
+def test_a_known_identity_is_kept_when_the_broker_omits_it():
     assert merge_identities("", "cluster/") == "cluster/"
     assert merge_identities(ME, "cluster/") == ME
     assert merge_identities("cluster/", ME) == ME
     assert merge_identities(ME, "cluster/other") == "cluster/other"
 
 
-def test_a_mark_knows_every_part_of_its_record():
+def test_an_anchor_depends_on_every_part_of_its_record():
     record = Message(0, 7, 100, b"k", b"v")
     others = [
         record._replace(offset=8),

@@ -1,4 +1,4 @@
-"""Entries that a Redis stream loses before they are read: noticed before anything behind is
+"""Entries that a Redis stream loses before they are read are noticed before any later entry is
 delivered.
 """
 
@@ -44,11 +44,11 @@ class Stream:
 
     @property
     def counts(self):
-        """Whether the server knows how many entries there ever were."""
+        """Whether the server knows how many entries the stream ever had."""
         return int(self.client.info("server")["redis_version"].partition(".")[0]) >= 7
 
     def add(self, first, end, keep=None, **fields):
-        """Entries by ids of their numbers, all at once."""
+        """Add entries with their numbers as ids, all at once."""
         with self.client.pipeline(transaction=True) as pipe:
             for number in range(first, end):
                 value = {"value": b"%d" % number, **fields}
@@ -67,7 +67,7 @@ def numbers(records):
 
 
 def read_until_lost(source):
-    """What is delivered before the loss stops it."""
+    """Return the delivered numbers and the text of the loss."""
     found = []
 
     def lost():
@@ -80,7 +80,7 @@ def read_until_lost(source):
     return found, wait_for(lost, "that a loss is noticed")
 
 
-def test_a_burst_that_trims_under_a_reader_at_the_end(stream):
+def test_a_burst_that_trims_unread_entries_is_noticed(stream):
     stream.add(1, 501)
     with stream.open() as source:
         take(source, 500, most=500)
@@ -93,7 +93,7 @@ def test_a_burst_that_trims_under_a_reader_at_the_end(stream):
 
 
 @pytest.mark.parametrize("on_data_loss", ["earliest", "latest"])
-def test_the_policy_records_the_gap_before_it_goes_on(stream, on_data_loss):
+def test_the_policy_records_the_gap_before_later_entries(stream, on_data_loss):
     stream.add(1, 501)
     with stream.open(on_data_loss) as source:
         take(source, 500, most=500)
@@ -107,7 +107,7 @@ def test_the_policy_records_the_gap_before_it_goes_on(stream, on_data_loss):
         assert source.gaps() == []
 
 
-def test_a_trim_in_the_middle_of_a_backlog(stream):
+def test_a_trim_in_the_middle_of_a_backlog_is_noticed(stream):
     stream.add(1, 2_001)
     with stream.open() as source:
         assert numbers(take(source, 100, most=100)) == [*range(1, 101)]
@@ -117,7 +117,7 @@ def test_a_trim_in_the_middle_of_a_backlog(stream):
     assert ("199 entries" if stream.counts else "entries behind it were trimmed") in why
 
 
-def test_a_trim_after_a_restart(stream):
+def test_a_trim_before_a_restart_is_noticed(stream):
     stream.add(1, 11)
     with stream.open() as source:
         take(source, 10)
@@ -131,7 +131,7 @@ def test_a_trim_after_a_restart(stream):
 
 
 @pytest.mark.parametrize("start", ["earliest", "latest"])
-def test_a_trim_before_anything_was_read(stream, start):
+def test_a_trim_before_the_first_read_is_noticed(stream, start):
     stream.add(1, 11)
     with stream.open(start=start) as source:
         stream.add(11, 101, keep=20)
@@ -139,21 +139,21 @@ def test_a_trim_before_anything_was_read(stream, start):
     assert found == []
 
 
-def test_a_stream_that_was_trimmed_before_the_first_look_has_lost_nothing(stream):
+def test_a_trim_before_the_source_opens_is_no_loss(stream):
     stream.add(1, 101, keep=20)
     with stream.open() as source:
         assert numbers(take(source, 20)) == [*range(81, 101)]
         assert source.gaps() == []
 
 
-def test_a_trim_of_what_was_read_is_no_loss(stream):
+def test_a_trim_of_entries_already_read_is_no_loss(stream):
     stream.add(1, 101)
     with stream.open() as source:
         take(source, 60)
         stream.trim(60)
         assert numbers(take(source, 20)) == [*range(61, 81)]
         source.lag()
-        stream.trim(81)  # the position too
+        stream.trim(81)  # the position is trimmed, too
         assert numbers(take(source, 20)) == [*range(81, 101)]
         stream.client.xtrim("events", maxlen=0, approximate=False)
         assert source.poll(0.01, 10) == []
@@ -161,7 +161,7 @@ def test_a_trim_of_what_was_read_is_no_loss(stream):
         assert source.gaps() == []
 
 
-def test_an_end_that_was_trimmed_away(stream):
+def test_a_trimmed_end_is_noticed(stream):
     stream.add(1, 101)
     with stream.open() as source:
         take(source, 10)
@@ -171,7 +171,7 @@ def test_an_end_that_was_trimmed_away(stream):
             finish(source)
 
 
-def test_a_stream_recreated_with_larger_ids(stream):
+def test_a_stream_recreated_with_larger_ids_is_noticed(stream):
     stream.add(1, 101)
     with stream.open() as source:
         take(source, 50)
@@ -185,7 +185,7 @@ def test_a_stream_recreated_with_larger_ids(stream):
 
 
 @pytest.mark.parametrize("read", [300, 501, 502, 900, 1_000])
-def test_a_restored_dump_that_grew_again(stream, read):
+def test_a_restored_dump_that_grew_again_is_noticed(stream, read):
     stream.add(1, 501)
     dump = stream.client.dump("events")
     stream.add(501, 1_001)
@@ -199,7 +199,7 @@ def test_a_restored_dump_that_grew_again(stream, read):
     assert found == [*range(read + 1, 501)][: len(found)]
 
 
-def test_a_restored_dump_after_a_restart(stream):
+def test_a_dump_restored_before_a_restart_is_noticed(stream):
     stream.add(1, 501)
     dump = stream.client.dump("events")
     stream.add(501, 1_001)
@@ -215,10 +215,10 @@ def test_a_restored_dump_after_a_restart(stream):
         assert source.gaps() == [Gap("0", "900-0", "1700-0", 0, "truncated")]
 
 
-# Deleted on purpose.
+# Entries deleted on purpose.
 
 
-def test_deleted_entries_are_passed_over(stream):
+def test_deleted_entries_are_skipped(stream):
     stream.add(1, 101)
     with stream.open() as source:
         take(source, 50)
@@ -232,7 +232,7 @@ def test_deleted_entries_are_passed_over(stream):
         assert source.gaps() == []
 
 
-def test_the_last_entry_deleted_before_it_was_read(stream):
+def test_a_deleted_last_entry_is_skipped(stream):
     stream.add(1, 101)
     with stream.open() as source:
         take(source, 50)
@@ -243,7 +243,7 @@ def test_the_last_entry_deleted_before_it_was_read(stream):
         assert source.gaps() == []
 
 
-# Bookmarks of before.
+# Bookmarks of earlier versions.
 
 
 @pytest.mark.parametrize("fields", [0, 4, 6])
@@ -265,13 +265,13 @@ def test_an_old_bookmark_is_read(stream, fields):
         if fields:
             with pytest.raises(SourceLostError, match="19 entries"):
                 source.seek(old)
-        else:  # it says nothing of the stream but a position
+        else:  # only the position is known of the stream
             source.seek(old)
             assert len(take(source, 31)) == 31
 
 
-def test_the_golden_mark_of_the_first_version(stream):
-    """Written by the code before there was a second anchor."""
+def test_the_golden_mark_of_the_first_version_is_read(stream):
+    """A version without a second anchor wrote it."""
     stream.add(1, 101)
     golden = Bookmark({"0": "50-0"}, {"0": "464246691:50:100-0:"})
     with stream.open() as source:
@@ -302,7 +302,7 @@ def test_a_poll_is_bounded_in_bytes(stream, small):
         assert max(sizes) == 8
 
 
-def test_an_entry_without_room_in_memory_is_named(stream):
+def test_an_entry_too_large_for_the_memory_is_named(stream):
     stream.add(1, 4)
     stream.client.xadd("events", {"value": bytes(48 * MEGABYTE)}, "4-0")
     program = (
