@@ -120,7 +120,10 @@ def test_a_second_learner_stands_by_and_takes_over(redis_url, tmp_path):
         with running("run", second) as waiting:
             waiting.answers("/readyz", 200)
             assert waiting.get("/predict", PAYMENT)[0] == 200
-            assert "standing by" in waiting.get("/status")[1]["waiting_for"]
+            # It serves the first checkpoint that it reads; the reason for waiting may come later.
+            wait_for(
+                lambda: "standing by" in waiting.get("/status")[1]["waiting_for"], "it stands by"
+            )
             learning.kill()
             with Redis.from_url(redis_url) as client:
                 assert client.delete("{m:payments}:lease") == 1, "the lease runs out"
